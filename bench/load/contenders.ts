@@ -1,0 +1,130 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type ApiOptions, path, writeDocuments } from './documents.ts'
+import type { Load } from './generator.ts'
+import { nginx, startNginx } from './nginx.ts'
+import { folder, type Running, start } from './processes.ts'
+
+/** What stands between the generator and the upstream: the gateway in its various states, and the references. */
+export interface Contender {
+  readonly name: string
+  start(upstream: Running): Promise<Started>
+}
+
+export interface Started {
+  readonly running: Running
+  /** How to reach it. */
+  readonly load: Pick<Load, 'url' | 'headers'>
+  stop(): Promise<void>
+}
+
+export interface StartedGateway extends Started {
+  /** Where its API documents lie. */
+  readonly documents: string
+  /** Calls `/svc/…`. @throws Error when it does not answer 200 */
+  svc(method: 'GET' | 'POST', path: string, body?: unknown): Promise<unknown>
+}
+
+export interface GatewayOptions {
+  readonly name: string
+  readonly env: Readonly<Record<string, string>>
+  /** Default: one keyless API; one that needs a key, when there is one. */
+  readonly apis?: (upstream: string) => readonly ApiOptions[]
+  /** Limits of a key to create; the load carries it. */
+  readonly key?: { readonly rate: number; readonly per: number; readonly quota_max?: number; readonly quota_renewal_rate?: number }
+  readonly accessLog?: 'file' | 'off'
+  /** An SQLite file that exists; default: a new one. */
+  readonly store?: string
+}
+
+/** Node as the gateway is started; the references get the same. */
+const flags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=64']
+const file = (name: string) => fileURLToPath(new URL(name, import.meta.url))
+
+export function gateway(options: GatewayOptions): Contender & { start(upstream: Running): Promise<StartedGateway> } {
+  return { name: options.name, start: upstream => startGateway(options, upstream) }
+}
+
+async function startGateway(options: GatewayOptions, upstream: Running): Promise<StartedGateway> {
+  const { name, env, key, accessLog = 'off' } = options
+  const temp = folder()
+  const documents = join(temp.path, 'apis')
+  const access = key === undefined ? 'keyless' : 'key'
+  const apis = options.apis?.(upstream.url) ?? [{ id: 'bench', listenPath: '/bench/', upstream: upstream.url, access }]
+  writeDocuments(documents, apis)
+  const secret = 'only-for-this-bench'
+  const config = join(temp.path, 'settings.json')
+  const settings = {
+    gateway: {
+      listen_address: '127.0.0.1',
+      listen_port: 0,
+      secret,
+      app_path: documents,
+      access_logs: accessLog === 'off' ? { enabled: false } : { enabled: true, path: join(temp.path, 'access.log') }
+    },
+    management: { enabled: false },
+    storage: { documents: { type: 'sqlite', path: options.store ?? join(temp.path, 'svc.db') } }
+  }
+  writeFileSync(config, JSON.stringify(settings))
+  const args = [...flags, file('../../gateway/main.ts'), '--config', config]
+  const running = await start({ name, place: 'gateway', program: process.execPath, args, env, port: null })
+
+  async function svc(method: 'GET' | 'POST', where: string, body?: unknown): Promise<unknown> {
+    const response = await fetch(running.url + where, {
+      method,
+      headers: { 'X-Svc-Authorization': secret, ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+      body: body === undefined ? null : JSON.stringify(body)
+    })
+    const text = await response.text()
+    if (response.status !== 200) throw new Error(`${method} ${where}: ${response.status} ${text.slice(0, 500)}`)
+    return JSON.parse(text)
+  }
+
+  const headers: Record<string, string> = key === undefined ? {} : { Authorization: await createKey(svc, key) }
+  const load = { url: running.url + path, headers }
+  const stop = async () => {
+    await running.stop()
+    temp.remove()
+  }
+  return { running, documents, svc, load, stop }
+}
+
+async function createKey(svc: StartedGateway['svc'], limits: NonNullable<GatewayOptions['key']>): Promise<string> {
+  const rights = { bench: { api_id: 'bench', api_name: 'bench', versions: ['Default'] } }
+  const { key } = (await svc('POST', '/svc/keys/create', { ...limits, access_rights: rights })) as { key: string }
+  return key
+}
+
+/** A key whose limits are counted and never reached. */
+export const generous = { rate: 1e9, per: 60, quota_max: 1e12, quota_renewal_rate: 3600 }
+
+function script(name: string, source: string): Contender {
+  return {
+    name,
+    async start(upstream) {
+      const args = [...flags, '--disable-warning=DEP0060', file(source), upstream.url]
+      const running = await start({ name, place: 'gateway', program: process.execPath, args, port: null })
+      return { running, load: { url: running.url + path }, stop: running.stop }
+    }
+  }
+}
+
+export const httpProxy = script('http-proxy', 'servers/httpProxy.ts')
+export const bareUndici = script('bare undici', 'servers/bareUndici.ts')
+
+/** As proxies in front of APIs are set up: connections to the upstream kept, bodies streamed both ways. */
+const nginxProxy: Contender = {
+  name: 'nginx',
+  async start(upstream) {
+    const { host } = new URL(upstream.url)
+    const http = `upstream others { server ${host}; keepalive 128; keepalive_requests 1000000000; keepalive_timeout 75s; }`
+    const location = `proxy_pass http://others; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_buffering off; proxy_request_buffering off;`
+    const running = await startNginx('nginx', 'gateway', http, location)
+    return { running, load: { url: running.url + path }, stop: running.stop }
+  }
+}
+
+/** http-proxy always, nginx where it is installed. */
+export const references: readonly Contender[] = nginx === null ? [httpProxy] : [httpProxy, nginxProxy]

@@ -1,0 +1,80 @@
+// Installs what is missing, and nothing else: runs on the machine's own Node (20 or later), before anything else does.
+// With --for-tests also the packages and servers that tests use. Never touches node_modules that fit the lock file.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const wanted = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages
+// The run-time's own packages suffice to start; compiler, linter and tests need the rest.
+const withDev = process.argv.includes('--all') || process.argv.includes('--for-tests')
+
+if (Number(process.versions.node.split('.')[0]) < 20) {
+  console.error(
+    `Node ${process.versions.node} is too old to install the gateway: Node 20 or later is needed (the gateway then brings its own run-time).`
+  )
+  process.exit(2)
+}
+
+const missing = difference()
+if (missing !== null) {
+  console.error(`installing packages (${missing}) …`)
+  // No package's script is needed: the run-time comes as a package of its platform, pinned by the lock file like the rest.
+  const args = [
+    'ci',
+    '--ignore-scripts',
+    '--no-audit',
+    '--no-fund',
+    '--loglevel=error',
+    ...(withDev ? [] : ['--omit=dev'])
+  ]
+  const npm = spawnSync('npm', args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] })
+  if (npm.status !== 0) {
+    console.error('npm ci failed; see above. The packages come from the npm registry: is it reachable?')
+    process.exit(1)
+  }
+  linkRuntime()
+  const still = difference()
+  if (still !== null) {
+    console.error(`after npm ci, ${still}: no package of the run-time fits ${process.platform}-${process.arch}`)
+    process.exit(1)
+  }
+}
+
+/** The package `node` would fetch its binary by a script, outside the lock file; the platform's package carries the same. */
+function linkRuntime() {
+  const prefix = process.platform === 'darwin' && process.arch === 'arm64' ? 'node-bin' : 'node'
+  const binary = join(root, 'node_modules', `${prefix}-${process.platform}-${process.arch}`, 'bin', 'node')
+  if (!existsSync(binary)) return
+  for (const folder of [join(root, 'node_modules', 'node', 'bin'), join(root, 'node_modules', '.bin')]) {
+    mkdirSync(folder, { recursive: true })
+    rmSync(join(folder, 'node'), { force: true })
+    symlinkSync(relative(folder, binary), join(folder, 'node'))
+  }
+}
+
+/** null: node_modules holds what the lock file says; otherwise why not, in a few words. */
+function difference() {
+  const file = join(root, 'node_modules', '.package-lock.json')
+  if (!existsSync(file)) return 'none are there'
+  const present = JSON.parse(readFileSync(file, 'utf8')).packages
+  for (const [path, { version, integrity, dev, optional, os, cpu, libc }] of Object.entries(wanted)) {
+    if (path === '' || (dev && !withDev)) continue
+    const has = present[path]
+    if (has === undefined) {
+      // npm leaves out optional packages of other platforms.
+      if (optional || os || cpu || libc) continue
+      return `${path.replace(/.*node_modules\//, '')} is missing`
+    }
+    if (has.version !== version || (integrity && has.integrity && has.integrity !== integrity))
+      return `${path.replace(/.*node_modules\//, '')} is another version`
+  }
+  try {
+    const version = execFileSync(join(root, 'node_modules', '.bin', 'node'), ['--version'], { encoding: 'utf8' }).trim()
+    if (version !== `v${wanted['node_modules/node'].version}`) return `the run-time is ${version}`
+  } catch {
+    return 'the run-time of the package "node" is missing'
+  }
+  return null
+}

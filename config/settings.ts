@@ -1,0 +1,173 @@
+import Type, { type Static } from 'typebox'
+
+const strict = { additionalProperties: false } as const
+const Port = (description: string, initial: number) =>
+  Type.Integer({ minimum: 0, maximum: 65535, default: initial, description })
+const Flag = (description: string, initial: boolean) => Type.Boolean({ default: initial, description })
+const Text = (description: string, initial = '') => Type.String({ default: initial, description })
+const Seconds = (description: string, initial: number) =>
+  Type.Number({ minimum: 0, maximum: 2_000_000, default: initial, description, unit: 's' })
+
+/** Off is the only value until streams are there. */
+const Streaming = Type.Object(
+  {
+    enabled: Type.Literal(false, {
+      default: false,
+      description: 'Streaming APIs; true is a fault until streams are built'
+    })
+  },
+  { ...strict, default: {} }
+)
+
+export const Gateway = Type.Object(
+  {
+    listen_address: Text(
+      'Address of the data plane: APIs, `/svc/…`, `/hello`, `/ready`. Default: `127.0.0.1` without a settings file, all interfaces with one'
+    ),
+    listen_port: Port('Port of the data plane; 0: any free one', 8080),
+    control_api_port: Port('When set, `/svc/…` answers only on this port', 0),
+    secret: Type.String({
+      default: '',
+      secret: true,
+      description:
+        'Value of `X-Svc-Authorization`; required with a settings file, generated into the data folder without one'
+    }),
+    app_path: Text(
+      'Folder of OpenAPI documents (`*.json`, `*.yaml`, `*.yml`), loaded at start and on reload, read-only'
+    ),
+    policies_path: Text('Folder or file of policies, the same rules'),
+    hash_keys: Flag('Keys lie hashed in the store; the plain key is shown once, on creation', true),
+    hash_key_function: Type.Enum(['sha256'], { default: 'sha256', description: 'Hash of keys at rest' }),
+    enable_hashed_keys_listing: Flag('Lists of keys show their hashes', true),
+    min_token_length: Type.Integer({
+      minimum: 1,
+      maximum: 256,
+      default: 3,
+      description: 'Shortest key that is accepted, presented or custom'
+    }),
+    allow_master_keys: Flag('Keys without access rights open every API of their organisation', false),
+    rate_limiter: Type.Enum(['bucket', 'fixed_window', 'sliding_log'], {
+      default: 'bucket',
+      description:
+        '`bucket`: the whole rate again once `per` has passed since the first request; `fixed_window`: windows aligned to multiples of `per`; `sliding_log`: exact over any span of `per`'
+    }),
+    sliding_log_counts_refused: Flag('Sliding log: refused requests count too', false),
+    enable_rate_limit_smoothing: Flag('Smoothing, in every algorithm', true),
+    rate_limit_response_headers: Type.Enum(['quotas', 'rate_limits'], {
+      default: 'quotas',
+      description: 'What `X-RateLimit-*` tells'
+    }),
+    rate_limit_ietf_headers: Flag('Also the fields `RateLimit` and `RateLimit-Policy` of the IETF draft', false),
+    endpoint_matching: Type.Enum(['exact', 'prefix', 'contains'], {
+      default: 'exact',
+      description: 'How paths of operations and keys match the path behind the listen path'
+    }),
+    trusted_proxies: Type.Array(Type.String(), {
+      default: [],
+      description: 'CIDRs whose `X-Forwarded-*` and `Forwarded` are believed'
+    }),
+    proxy_default_timeout: Type.Number({
+      minimum: 0.001,
+      maximum: 2_000_000,
+      default: 30,
+      unit: 's',
+      description: 'Longest wait for the head of an upstream answer'
+    }),
+    proxy_connect_timeout: Type.Number({
+      minimum: 0.001,
+      maximum: 3600,
+      default: 5,
+      unit: 's',
+      description: 'Longest wait for a connection to an upstream'
+    }),
+    graceful_shutdown_timeout_duration: Seconds('Longest wait for requests under way when stopping', 30),
+    graceful_shutdown_delay_seconds: Seconds('How long listening goes on after `/ready` has turned 503', 0),
+    access_logs: Type.Object(
+      {
+        enabled: Flag('One JSON line a request', true),
+        path: Text('File of the access log; empty: standard output')
+      },
+      { ...strict, default: {} }
+    ),
+    http_server_options: Type.Object(
+      {
+        max_request_body_size: Type.Integer({
+          minimum: 0,
+          maximum: Number.MAX_SAFE_INTEGER,
+          default: 0,
+          unit: 'bytes',
+          description: 'Longest request body, counted where it flows; 0: no bound'
+        }),
+        xff_depth: Type.Integer({
+          minimum: 0,
+          maximum: 100,
+          default: 0,
+          description: '`X-Forwarded-For` from a trusted proxy: 0 the first address, n the n-th from the right'
+        }),
+        read_timeout: Seconds(
+          'Longest wait for a request head, and the span in which a body must bring at least 240 bytes a second',
+          120
+        ),
+        write_timeout: Seconds(
+          'Longest time in which a client takes nothing of an answer that waits for it; 0: no bound',
+          120
+        )
+      },
+      { ...strict, default: {} }
+    ),
+    streaming: Streaming
+  },
+  { ...strict, default: {} }
+)
+
+export const Management = Type.Object(
+  {
+    enabled: Flag('The management interface; nothing listens for it yet', true),
+    listen_address: Text('Address of the management interface', '127.0.0.1'),
+    listen_port: Port('Port of the management interface; 0: any free one', 3000),
+    admin_secret: Type.String({
+      default: '',
+      secret: true,
+      description: 'Value of `Admin-Auth`; default: as `gateway.secret`'
+    }),
+    max_body_size: Type.Integer({
+      minimum: 1024,
+      maximum: 1_000_000_000,
+      default: 10_000_000,
+      unit: 'bytes',
+      description: 'Longest body of a management or `/svc` call'
+    }),
+    page_size: Type.Integer({ minimum: 1, maximum: 10_000, default: 10, description: 'Members of one page of a list' }),
+    streaming: Streaming
+  },
+  { ...strict, default: {} }
+)
+
+export const Storage = Type.Object(
+  {
+    documents: Type.Object(
+      {
+        type: Type.Enum(['sqlite', 'memory'], { default: 'sqlite', description: 'Where documents lie' }),
+        path: Text('File of the SQLite store', 'data/svc.db')
+      },
+      { ...strict, default: {} }
+    ),
+    counters: Type.Object(
+      {
+        type: Type.Enum(['memory'], { default: 'memory', description: 'Where limits are counted' }),
+        max_entries: Type.Integer({
+          minimum: 1024,
+          maximum: 100_000_000,
+          default: 4_000_000,
+          description: 'Most counters in memory; the least used leave'
+        })
+      },
+      { ...strict, default: {} }
+    )
+  },
+  { ...strict, default: {} }
+)
+
+export const Settings = Type.Object({ gateway: Gateway, management: Management, storage: Storage }, strict)
+export type Settings = Static<typeof Settings>
+export type GatewaySettings = Static<typeof Gateway>

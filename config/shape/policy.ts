@@ -1,0 +1,39 @@
+import Type, { type Static } from 'typebox'
+import { AccessRights, Int64, limitMembers } from './limit.ts'
+
+export const Partitions = Type.Object(
+  {
+    acl: Type.Optional(Type.Boolean()),
+    complexity: Type.Optional(Type.Boolean()),
+    per_api: Type.Optional(Type.Boolean()),
+    quota: Type.Optional(Type.Boolean()),
+    rate_limit: Type.Optional(Type.Boolean())
+  },
+  { additionalProperties: false }
+)
+
+/** Specification, Policy: a reusable bundle of access rights and limits. */
+export const Policy = Type.Object(
+  {
+    _id: Type.Optional(Type.String({ maxLength: 256 })),
+    id: Type.Optional(Type.String({ maxLength: 256 })),
+    access_rights: Type.Optional(AccessRights),
+    active: Type.Optional(Type.Boolean()),
+    date_created: Type.Optional(Type.String()),
+    hmac_enabled: Type.Optional(Type.Boolean()),
+    enable_http_signature_validation: Type.Optional(Type.Boolean()),
+    is_inactive: Type.Optional(Type.Boolean()),
+    key_expires_in: Type.Optional(Int64('Lifetime of a new key, seconds')),
+    last_updated: Type.Optional(Type.String()),
+    ...limitMembers,
+    meta_data: Type.Optional(Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()])),
+    name: Type.Optional(Type.String({ maxLength: 1024 })),
+    org_id: Type.Optional(Type.String({ maxLength: 256 })),
+    partitions: Type.Optional(Partitions),
+    post_expiry_action: Type.Optional(Type.Enum(['', 'delete', 'retain'])),
+    post_expiry_grace_period: Type.Optional(Int64('Seconds')),
+    tags: Type.Optional(Type.Union([Type.Array(Type.String()), Type.Null()]))
+  },
+  { additionalProperties: false }
+)
+export type Policy = Static<typeof Policy>

@@ -1,0 +1,64 @@
+import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js'
+import type { Static, TSchema } from 'typebox'
+
+/** One fault of an input: where it is (JSON pointer, '' for the whole) and what was expected there. */
+export interface Fault {
+  readonly path: string
+  readonly message: string
+}
+
+/** An input that does not fit its shape, with every fault that was found. */
+export class Invalid extends Error {
+  readonly faults: readonly Fault[]
+  constructor(faults: readonly Fault[]) {
+    super(faults.map(({ path, message }) => (path === '' ? message : `${path} ${message}`)).join('; '))
+    this.faults = faults
+  }
+}
+
+// multipleOf: 0.01 refuses honest values such as 4.18 without a precision; int64 travels as a JSON number and is
+// bounded in the shapes; strictTypes stays on so that a shape that cannot mean what it says fails at load.
+const ajv = new Ajv2020({
+  allErrors: true,
+  useDefaults: true,
+  multipleOfPrecision: 6,
+  strict: true,
+  allowUnionTypes: true
+})
+
+// Keywords that carry meaning for people alone.
+ajv.addVocabulary(['unit', 'secret', 'example'])
+ajv.addFormat('date-time', true)
+
+/**
+ * Compiles a shape once. The function that comes back fills in defaults **in the input itself** and returns it,
+ * or throws `Invalid` with all faults.
+ */
+export function compile<S extends TSchema>(schema: S): (input: unknown) => Static<S> {
+  const check = ajv.compile(schema)
+  return input => {
+    if (check(input)) return input as Static<S>
+    throw new Invalid(check.errors!.map(fault))
+  }
+}
+
+function fault(error: ErrorObject): Fault {
+  if (error.keyword === 'additionalProperties')
+    return { path: `${error.instancePath}/${pointer(error.params.additionalProperty)}`, message: 'is not known here' }
+  if (error.keyword === 'required')
+    return { path: `${error.instancePath}/${pointer(error.params.missingProperty)}`, message: 'is required' }
+  if (error.keyword === 'enum' || error.keyword === 'const')
+    return {
+      path: error.instancePath,
+      message: `must be one of ${[error.params.allowedValues ?? error.params.allowedValue]
+        .flat()
+        .map(v => JSON.stringify(v))
+        .join(', ')}`
+    }
+  return { path: error.instancePath, message: error.message ?? 'is not valid' }
+}
+
+/** Escapes one member name for a JSON pointer (RFC 6901). */
+export function pointer(name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1')
+}

@@ -1,0 +1,198 @@
+import { isAlias, isMap, isScalar, isSeq, type Node, parseDocument, stringify } from 'yaml'
+import { type Fault, Invalid, pointer } from './validate.ts'
+
+/**
+ * Documents as text, JSON or YAML, to plain JSON values and back. Whoever wrote the text may be hostile: nesting,
+ * aliases and size are bounded, ambiguous documents (a member twice) are refused.
+ *
+ * A JSON value keeps the order of members except that names like `200` come first in rising order, and numbers as
+ * IEEE doubles (RFC 8259 §6): `1.0` is 1, and an integer beyond 2^53 is the nearest double. A number beyond all
+ * doubles is refused.
+ */
+
+const MAX_DEPTH = 100
+const MAX_JSON = 10 * 1024 * 1024
+// YAML takes some 50 times as long to read as JSON.
+const MAX_YAML = 2 * 1024 * 1024
+/** Values that aliases may add to a document. */
+const MAX_ALIASED = 20_000
+const CORE_TAG = /^tag:yaml\.org,2002:(?:str|int|float|bool|null|map|seq)$/
+
+/** @throws Invalid when it is not JSON, too large or nested deeper than 100, or says a member twice */
+export function parseJson(text: string): unknown {
+  if (text.length > MAX_JSON) throw fault('', `is longer than ${MAX_JSON} characters`)
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    throw fault('', `is not JSON: ${(cause as Error).message}`)
+  }
+  checkJson(text)
+  return value
+}
+
+/**
+ * YAML 1.2 with the core schema: one document, plain values, names that are text.
+ * @throws Invalid as parseJson does, and for tags, aliases that multiply the document or refer to nothing
+ */
+export function parseYaml(text: string): unknown {
+  if (text.length > MAX_YAML) throw fault('', `is longer than ${MAX_YAML} characters as YAML; send it as JSON`)
+  let document: ReturnType<typeof parseDocument>
+  try {
+    // uniqueKeys compares each name with all others of its map; `convert` looks for doubles itself.
+    document = parseDocument(text, {
+      schema: 'core',
+      version: '1.2',
+      stringKeys: true,
+      uniqueKeys: false,
+      logLevel: 'error'
+    })
+  } catch (cause) {
+    throw fault('', `is not YAML: ${firstLine(cause as Error)}`)
+  }
+  const faults: Fault[] = [...document.errors, ...document.warnings]
+    .slice(0, 10)
+    .map(error => ({ path: '', message: `is not YAML: ${firstLine(error)}` }))
+  if (faults.some(({ message }) => message.includes('call stack'))) throw tooDeep()
+  if (faults.length > 0) throw new Invalid(faults)
+  return convert(document.contents, '', 1, { anchors: new Map(), aliased: 0, inAlias: false })
+}
+
+/** YAML that `parseYaml` reads back as the same value. */
+export function toYaml(value: unknown): string {
+  const text = stringify(value, { schema: 'core', version: '1.2', aliasDuplicateObjects: false, lineWidth: 0 })
+  // At the beginning it would be read as a byte order mark.
+  return text.startsWith('\ufeff') ? `---\n${text}` : text
+}
+
+interface Reading {
+  readonly anchors: Map<string, Node>
+  aliased: number
+  inAlias: boolean
+}
+
+function convert(node: unknown, path: string, depth: number, reading: Reading): unknown {
+  if (node === null || node === undefined) return null
+  if (reading.inAlias && ++reading.aliased > MAX_ALIASED) throw fault(path, 'has aliases that multiply the document')
+  if (isAlias(node)) {
+    const target = reading.anchors.get(node.source)
+    if (target === undefined) throw fault(path, `refers to nothing: *${node.source}`)
+    const outer = reading.inAlias
+    reading.inAlias = true
+    const value = convert(target, path, depth, reading)
+    reading.inAlias = outer
+    return value
+  }
+  if (!isScalar(node) && !isMap(node) && !isSeq(node)) throw fault(path, 'is no plain value')
+  if (node.tag !== undefined && !CORE_TAG.test(node.tag)) throw fault(path, `has the tag ${node.tag}`)
+  if (node.anchor !== undefined && !reading.inAlias) reading.anchors.set(node.anchor, node)
+  if (isScalar(node)) return scalar(node.value, path)
+  if (depth > MAX_DEPTH) throw tooDeep()
+  if (isSeq(node)) return node.items.map((item, i) => convert(item, `${path}/${i}`, depth + 1, reading))
+  const map: Record<string, unknown> = {}
+  for (const { key, value } of node.items) {
+    const name = String(isScalar(key) ? (key.value ?? key.source ?? '') : key)
+    const at = `${path}/${pointer(name)}`
+    if (name === '__proto__') throw fault(at, 'is a name that documents may not use')
+    if (Object.hasOwn(map, name)) throw fault(at, 'stands there twice')
+    map[name] = convert(value, at, depth + 1, reading)
+  }
+  return map
+}
+
+function scalar(value: unknown, path: string): unknown {
+  if (typeof value === 'number' && !Number.isFinite(value)) throw fault(path, 'is no finite number')
+  if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
+    return value
+  throw fault(path, 'is no plain value')
+}
+
+/** Walks text that JSON.parse has accepted, for what it lets through. */
+function checkJson(text: string): void {
+  // One entry an open container: the names of an object so far, null for an array.
+  const open: (Set<string> | null)[] = []
+  const names: string[] = []
+  for (let i = 0; i < text.length; i++) {
+    switch (text.charCodeAt(i)) {
+      case 0x22: {
+        const end = stringEnd(text, i)
+        const colon = skipSpace(text, end + 1)
+        if (text[colon] === ':') {
+          const name = JSON.parse(text.slice(i, end + 1)) as string
+          names[open.length] = name
+          const known = open.at(-1)!
+          if (known!.has(name)) throw fault(where(names, open.length), 'stands there twice')
+          if (name === '__proto__') throw fault(where(names, open.length), 'is a name that documents may not use')
+          known!.add(name)
+          i = colon
+        } else i = end
+        break
+      }
+      case 0x7b:
+      case 0x5b:
+        open.push(text.charCodeAt(i) === 0x7b ? new Set() : null)
+        names[open.length] = '0'
+        if (open.length > MAX_DEPTH) throw tooDeep()
+        break
+      case 0x7d:
+      case 0x5d:
+        open.pop()
+        break
+      case 0x2c:
+        if (open.at(-1) === null) names[open.length] = String(Number(names[open.length]) + 1)
+        break
+      // Only an exponent or 309 digits lead out of the doubles.
+      case 0x2d:
+      case 0x30:
+      case 0x31:
+      case 0x32:
+      case 0x33:
+      case 0x34:
+      case 0x35:
+      case 0x36:
+      case 0x37:
+      case 0x38:
+      case 0x39: {
+        let end = i + 1
+        while (end < text.length && /[\d.eE+-]/.test(text[end]!)) end++
+        if (!Number.isFinite(Number(text.slice(i, end)))) throw fault(where(names, open.length), 'is no finite number')
+        i = end - 1
+      }
+    }
+  }
+}
+
+function stringEnd(text: string, start: number): number {
+  let end = text.indexOf('"', start + 1)
+  while (isEscaped(text, end)) end = text.indexOf('"', end + 1)
+  return end
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let backslashes = 0
+  while (text[at - 1 - backslashes] === '\\') backslashes++
+  return backslashes % 2 === 1
+}
+
+function skipSpace(text: string, at: number): number {
+  while (text[at] === ' ' || text[at] === '\n' || text[at] === '\r' || text[at] === '\t') at++
+  return at
+}
+
+function where(names: readonly string[], depth: number): string {
+  let path = ''
+  for (let i = 1; i <= depth; i++) path += `/${pointer(names[i]!)}`
+  return path
+}
+
+function firstLine(error: Error): string {
+  return error.message.split('\n', 1)[0]!.replace(/:$/, '')
+}
+
+function tooDeep(): Invalid {
+  return fault('', `is nested deeper than ${MAX_DEPTH} levels`)
+}
+
+function fault(path: string, message: string): Invalid {
+  return new Invalid([{ path, message }])
+}

@@ -1,0 +1,7 @@
+import type { Endpoint } from '../endpoint.ts'
+import { apis } from './apis.ts'
+import { keys } from './keys.ts'
+import { policies } from './policies.ts'
+
+/** Every operation of the management interface. */
+export const endpoints: readonly Endpoint[] = [...keys, ...policies, ...apis]

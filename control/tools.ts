@@ -1,0 +1,26 @@
+import type { Settings } from '../config/settings.ts'
+import type { Clock, Log, Random } from '../config/world.ts'
+import type { Apis } from '../gateway/apis.ts'
+import type { Changes } from '../gateway/changes/changes.ts'
+import type { Counters } from '../gateway/counters/counters.ts'
+import type { Events } from '../gateway/events.ts'
+import type { Keys } from '../gateway/keys/keys.ts'
+import type { Policies } from '../gateway/keys/policies.ts'
+import type { Store } from '../gateway/store/store.ts'
+
+/** What handlers may use; each names in its signature what it takes. */
+export interface ControlTools {
+  readonly settings: Settings
+  readonly store: Store
+  readonly counters: Counters
+  readonly changes: Changes
+  readonly keys: Keys
+  readonly policies: Policies
+  readonly apis: Apis
+  readonly events: Events
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  /** Reads the folders again; the faults that keep the old state, or none. */
+  reload(): Promise<readonly string[]>
+}

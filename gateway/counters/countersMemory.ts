@@ -1,0 +1,339 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock, Random } from '../../config/world.ts'
+import { quotaEnd, quotaRuns } from '../limits/quota.ts'
+import { bucketEnd, bucketRuns, fixedEnd, fixedRuns, logBlocker, logBound } from '../limits/rate.ts'
+import { heldAllowance, nextAllowance } from '../limits/smoothing.ts'
+import { type Charge, type CounterState, type Counters, type Standing, type Verdict, wordsOf } from './counters.ts'
+import { leaving } from './leaving.ts'
+import { Logs } from './logs.ts'
+import {
+  ASIDE,
+  BUCKET,
+  CHANGED,
+  COUNT,
+  CURRENT,
+  END,
+  FIXED,
+  KIND,
+  kindOf,
+  LOG,
+  NEXT_AT,
+  QUOTA,
+  Records,
+  SEEN,
+  type Segment
+} from './records.ts'
+
+export interface CountersMemoryOptions {
+  readonly clock: Pick<Clock, 'now'>
+  readonly random?: Random
+  /** At most so many counters (64 to 130 bytes each); then the least used leave, ended ones first, quotas last. */
+  readonly maxEntries?: number
+  /** At most so many bytes of sliding-log entries; then the logs of the least used begin anew. */
+  readonly maxLogBytes?: number
+}
+
+/** `Counters` whose answers are never promises. */
+export interface CountersMemory extends Counters {
+  charge(limits: readonly Charge[]): Verdict
+  look(limits: readonly Charge[]): Verdict
+  forget(ids: readonly string[]): void
+  dump(limit?: number): readonly CounterState[]
+  restore(states: readonly CounterState[]): void
+  /** How many counters are held, ended ones included, and the bytes that they and their logs lie in. */
+  size(): { entries: number; bytes: number; logBytes: number }
+}
+
+/** Counters in this process: exact, synchronous, bounded, outside of the heap. */
+export function countersMemory(options: CountersMemoryOptions): CountersMemory {
+  const { clock, random = { bytes: randomBytes }, maxEntries = 4_000_000, maxLogBytes = 256 * 1024 * 1024 } = options
+  const records = new Records(maxEntries, random)
+  const logs = new Logs(maxLogBytes, Math.floor(clock.now()))
+  const { clear, remove, makeRoom, freeLog } = leaving(records, logs)
+  let latest = -Infinity
+  /** What the next dump looks at: charges of changed quotas (each once, by CHANGED), and forgotten ids. */
+  let changed: Charge[] = []
+  const forgotten = new Map<string, Uint32Array>()
+
+  // A system clock that is set back by little stands still instead; one set back by more is followed.
+  function moment(): number {
+    const now = Math.floor(clock.now())
+    if (now > latest || latest - now > 1000) latest = now
+    return latest
+  }
+
+  function place(segment: Segment, hash: number, words: Uint32Array, kind: number, now: number): number {
+    const found = segment.find(hash, words)
+    if (found >= 0) {
+      // Another algorithm than before: what it counted says nothing to this one.
+      if ((segment.whole[found * 16 + KIND]! & kindOf) !== kind) clear(segment, found, kind)
+      return found
+    }
+    if (segment.used >= segment.room) makeRoom(segment, now)
+    return segment.add(hash, words, kind)
+  }
+
+  function chargeQuota(limit: Charge, now: number, standings: Standing[]): boolean {
+    const hash = records.hash(limit.words)
+    const segment = records.segment(hash)
+    const at = place(segment, hash, limit.words, QUOTA, now)
+    const { whole, real } = segment
+    const r = at * 8
+    const before = real[r + END]!
+    const count = quotaRuns(before, now) ? real[r + COUNT]! + 1 : 1
+    const end = quotaEnd(before, now, limit.perMs)
+    real[r + COUNT] = count
+    real[r + END] = end
+    real[r + SEEN] = now
+    if ((whole[at * 16 + KIND]! & CHANGED) === 0) {
+      whole[at * 16 + KIND] = QUOTA | CHANGED
+      // Only where nobody dumps: at least half of them have left this memory.
+      if (changed.length >= 2 * maxEntries) changed = changed.filter(isChanged)
+      changed.push(limit)
+    }
+    const { allowed } = limit
+    standings.push({
+      allowed,
+      remaining: Math.max(0, allowed - count),
+      reset: end === Infinity ? 0 : end,
+      smoothed: null
+    })
+    return count <= allowed
+  }
+
+  function chargeRate(limit: Charge, now: number, standings: Standing[]): boolean {
+    const { words, allowed, perMs, slope } = limit
+    const kind = kindOfRate(limit)
+    const hash = records.hash(words)
+    const segment = records.segment(hash)
+    const at = place(segment, hash, words, kind, now)
+    const { whole, real } = segment
+    const w = at * 16
+    const r = at * 8
+
+    let n = real[r + COUNT]!
+    let end = real[r + END]!
+    let first = 0
+    if (kind === LOG) {
+      first = whole[w + ASIDE]!
+      if (first !== 0 && logs.newest(first) > now) {
+        // The clock was set back: when these came, nobody knows.
+        logs.free(first)
+        first = 0
+        n = 0
+      }
+      first = logs.drop(first, logBound(now, perMs))
+      n -= logs.dropped
+    } else if (kind === BUCKET) {
+      if (!bucketRuns(end, now)) n = 0
+      end = bucketEnd(end, now, perMs)
+    } else {
+      if (!fixedRuns(end, now)) n = 0
+      end = fixedEnd(now, perMs)
+    }
+
+    let allowance = allowed
+    let smoothed: Standing['smoothed'] = null
+    if (slope !== null) {
+      const held = heldAllowance(real[r + CURRENT]!, real[r + SEEN]!, now, allowed, slope)
+      allowance = nextAllowance(held, real[r + NEXT_AT]!, now, n, allowed, slope)
+      if (allowance !== held) {
+        real[r + NEXT_AT] = now + slope.delayMs
+        if (held !== 0) smoothed = allowance > held ? 'up' : 'down'
+      }
+      real[r + CURRENT] = allowance
+    } else real[r + CURRENT] = 0
+
+    const passes = n < allowance
+    if (kind === LOG) {
+      if (passes || limit.countsRefused) {
+        // Of more requests than the rate, the newest decide alone.
+        for (; n >= allowed; n--) first = logs.dropOldest(first)
+        if (logs.full) {
+          // The log goes on from what is stored.
+          whole[w + ASIDE] = first
+          while (logs.full && freeLog(now, segment, at));
+          for (; logs.full && n > 0; n--) first = logs.dropOldest(first)
+        }
+        first = logs.append(first, now)
+        n++
+        end = now + perMs
+      }
+      whole[w + ASIDE] = first
+      if (slope !== null) end = Math.max(end, now + 2 * slope.delayMs)
+    } else {
+      if (passes) n++
+      whole[w + ASIDE] = slope === null ? 0 : Math.min(Math.ceil(slope.delayMs / 500), 0xffffffff)
+    }
+    real[r + COUNT] = n
+    real[r + END] = end
+    real[r + SEEN] = now
+    const remaining = passes ? allowance - n : 0
+    const reset = kind !== LOG ? end : logReset(first, n, allowance, now, perMs)
+    standings.push({ allowed: allowance, remaining, reset, smoothed })
+    return passes
+  }
+
+  function logReset(first: number, n: number, allowance: number, now: number, perMs: number): number {
+    const blocker = logBlocker(n, allowance)
+    return blocker < 0 ? now : logs.timeAt(first, blocker) + perMs
+  }
+
+  function lookQuota(limit: Charge, now: number, standings: Standing[]): boolean {
+    const hash = records.hash(limit.words)
+    const segment = records.segment(hash)
+    const at = segment.find(hash, limit.words)
+    const known = at >= 0 && (segment.whole[at * 16 + KIND]! & kindOf) === QUOTA
+    const before = known ? segment.real[at * 8 + END]! : -Infinity
+    const runs = quotaRuns(before, now)
+    const { allowed } = limit
+    const remaining = Math.max(0, allowed - (runs ? segment.real[at * 8 + COUNT]! : 0))
+    const end = runs ? quotaEnd(before, now, limit.perMs) : 0
+    standings.push({ allowed, remaining, reset: end === Infinity ? 0 : end, smoothed: null })
+    return remaining > 0
+  }
+
+  function lookRate(limit: Charge, now: number, standings: Standing[]): boolean {
+    const { words, allowed, perMs, slope } = limit
+    const kind = kindOfRate(limit)
+    const hash = records.hash(words)
+    const segment = records.segment(hash)
+    const at = segment.find(hash, words)
+    const { whole, real } = segment
+    const known = at >= 0 && whole[at * 16 + KIND] === kind
+    const r = at * 8
+
+    let n = known ? real[r + COUNT]! : 0
+    let reset = 0
+    let first = 0
+    let left = 0
+    if (kind === LOG) {
+      first = known ? whole[at * 16 + ASIDE]! : 0
+      if (first !== 0) {
+        const newest = logs.newest(first)
+        const bound = logBound(now, perMs)
+        left = newest <= bound || newest > now ? n : logs.countUntil(first, bound)
+      }
+      n -= left
+    } else if (kind === BUCKET) {
+      if (known && bucketRuns(real[r + END]!, now)) reset = bucketEnd(real[r + END]!, now, perMs)
+      else n = 0
+    } else {
+      if (!(known && fixedRuns(real[r + END]!, now))) n = 0
+      reset = fixedEnd(now, perMs)
+    }
+
+    let allowance = allowed
+    if (slope !== null) {
+      const held = known ? heldAllowance(real[r + CURRENT]!, real[r + SEEN]!, now, allowed, slope) : 0
+      allowance = nextAllowance(held, known ? real[r + NEXT_AT]! : 0, now, n, allowed, slope)
+    }
+    const remaining = Math.max(0, allowance - n)
+    if (kind === LOG) reset = remaining > 0 ? now : logs.timeAt(first, left + logBlocker(n, allowance)) + perMs
+    standings.push({ allowed: allowance, remaining, reset, smoothed: null })
+    return remaining > 0
+  }
+
+  function isChanged(limit: Charge): boolean {
+    return changedAt(limit.words) !== null
+  }
+
+  function changedAt(words: Uint32Array): { segment: Segment; at: number } | null {
+    const hash = records.hash(words)
+    const segment = records.segment(hash)
+    const at = segment.find(hash, words)
+    return at >= 0 && segment.whole[at * 16 + KIND] === (QUOTA | CHANGED) ? { segment, at } : null
+  }
+
+  return {
+    charge(limits) {
+      const now = moment()
+      const standings: Standing[] = []
+      for (let i = 0; i < limits.length; i++) {
+        const limit = limits[i]!
+        const passes = limit.kind === 'quota' ? chargeQuota(limit, now, standings) : chargeRate(limit, now, standings)
+        if (!passes) return { refused: i, standings }
+      }
+      return { refused: -1, standings }
+    },
+
+    look(limits) {
+      const now = moment()
+      const standings: Standing[] = []
+      for (let i = 0; i < limits.length; i++) {
+        const limit = limits[i]!
+        const passes = limit.kind === 'quota' ? lookQuota(limit, now, standings) : lookRate(limit, now, standings)
+        if (!passes) return { refused: i, standings }
+      }
+      return { refused: -1, standings }
+    },
+
+    forget(ids) {
+      for (const id of ids) {
+        const words = wordsOf(id)
+        const hash = records.hash(words)
+        const segment = records.segment(hash)
+        const at = segment.find(hash, words)
+        const isRate = at >= 0 && (segment.whole[at * 16 + KIND]! & kindOf) !== QUOTA
+        if (at >= 0) remove(segment, at)
+        // An unknown id may be a quota that left this memory and still lies in the ledger.
+        if (isRate) continue
+        if (forgotten.size >= maxEntries) forgotten.delete(forgotten.keys().next().value!)
+        forgotten.set(id, words)
+      }
+    },
+
+    dump(limit = Infinity) {
+      const states: CounterState[] = []
+      for (const [id, words] of forgotten) {
+        if (states.length >= limit) return states
+        forgotten.delete(id)
+        // Counted again since: it comes with the changed ones.
+        if (changedAt(words) === null) states.push({ id, count: 0, renews: 0 })
+      }
+      let i = 0
+      for (; i < changed.length && states.length < limit; i++) {
+        const { id, words } = changed[i]!
+        const found = changedAt(words)
+        if (found === null) continue
+        const { segment, at } = found
+        segment.whole[at * 16 + KIND] = QUOTA
+        const end = segment.real[at * 8 + END]!
+        states.push({ id, count: segment.real[at * 8 + COUNT]!, renews: end === Infinity ? 0 : end })
+      }
+      changed = changed.slice(i)
+      return states
+    },
+
+    restore(states) {
+      const now = moment()
+      for (const { id, count, renews } of states) {
+        const end = renews === 0 ? Infinity : renews
+        if (!quotaRuns(end, now) || count <= 0) continue
+        const words = wordsOf(id)
+        const hash = records.hash(words)
+        const segment = records.segment(hash)
+        const at = place(segment, hash, words, QUOTA, now)
+        const r = at * 8
+        const runs = quotaRuns(segment.real[r + END]!, now)
+        segment.real[r + COUNT] = runs ? Math.max(segment.real[r + COUNT]!, count) : count
+        segment.real[r + END] = runs ? Math.min(segment.real[r + END]!, end) : end
+        segment.real[r + SEEN] = Math.max(segment.real[r + SEEN]!, now)
+      }
+    },
+
+    size() {
+      let entries = 0
+      let bytes = 0
+      for (const segment of records.segments) {
+        entries += segment.used
+        bytes += segment.capacity * 64
+      }
+      return { entries, bytes, logBytes: logs.bytes }
+    }
+  }
+}
+
+function kindOfRate(limit: Charge): number {
+  return limit.algorithm === 'bucket' ? BUCKET : limit.algorithm === 'fixed_window' ? FIXED : LOG
+}

@@ -1,0 +1,87 @@
+import type { Clock, Log } from '../config/world.ts'
+
+/** Names of semantics §7.6 (note the lower-case l of RatelimitExceeded). */
+export type EventName =
+  | 'AuthFailure'
+  | 'KeyExpired'
+  | 'RatelimitExceeded'
+  | 'QuotaExceeded'
+  | 'RateLimitSmoothingUp'
+  | 'RateLimitSmoothingDown'
+  | 'TokenCreated'
+  | 'TokenUpdated'
+  | 'TokenDeleted'
+
+export interface GatewayEvent {
+  readonly name: EventName
+  readonly message: string
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  /** '' where none is concerned. */
+  readonly apiId: string
+  readonly path: string
+  /** The client's address. */
+  readonly origin: string
+  /** Hash of the key, never the key. */
+  readonly key: string
+}
+
+export interface Events {
+  emit(name: EventName, message: string, about: { apiId?: string; path?: string; origin?: string; key?: string }): void
+  /** The answer ends the listening. A listener that throws is logged and stays. */
+  listen(listener: (event: GatewayEvent) => void): () => void
+}
+
+export function eventBus(clock: Clock, log: Log): Events {
+  const listeners = new Set<(event: GatewayEvent) => void>()
+  return {
+    emit(name, message, { apiId = '', path = '', origin = '', key = '' }) {
+      const event: GatewayEvent = { name, message, at: clock.now(), apiId, path, origin, key }
+      for (const listener of listeners) {
+        try {
+          listener(event)
+        } catch (cause) {
+          log.error('an event listener failed', { event: name, cause: String(cause) })
+        }
+      }
+    },
+    listen(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    }
+  }
+}
+
+/** The same event of the same key is written at most once in so many milliseconds, with how often it happened. */
+const AGAIN_MS = 1_000
+/** Events counted at once; one beyond is written at once. */
+const MOST_COUNTED = 10_000
+
+/** The log handler of semantics §7.7. A flood of refusals becomes one line a second, key and API. */
+export function logEvents(events: Events, clock: Clock, log: Log): () => void {
+  const repeated = new Map<string, { event: GatewayEvent; count: number }>()
+  const write = ({ name, message, apiId, path, origin, key }: GatewayEvent, count: number) =>
+    log.warn('event', { event: name, message, api_id: apiId, path, origin, key, ...(count > 1 ? { count } : {}) })
+  const flush = () => {
+    for (const { event, count } of repeated.values()) if (count > 0) write(event, count)
+    repeated.clear()
+    cancel = clock.after(AGAIN_MS, flush)
+  }
+  let cancel = clock.after(AGAIN_MS, flush)
+  const stop = events.listen(event => {
+    const name = `${event.name} ${event.apiId} ${event.key === '' ? event.origin : event.key}`
+    const known = repeated.get(name)
+    if (known !== undefined) {
+      known.event = event
+      known.count++
+      return
+    }
+    if (repeated.size < MOST_COUNTED) repeated.set(name, { event, count: 0 })
+    write(event, 1)
+  })
+  return () => {
+    stop()
+    cancel()
+    for (const { event, count } of repeated.values()) if (count > 0) write(event, count)
+  }
+}

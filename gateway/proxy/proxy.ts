@@ -1,0 +1,356 @@
+import { randomUUID } from 'node:crypto'
+import type { GatewaySettings } from '../../config/settings.ts'
+import type { Clock, Log } from '../../config/world.ts'
+import type { Exchange, Reply, Waiter } from '../exchange.ts'
+import type { Endings } from '../pipeline.ts'
+import { type Refusal, refusals } from '../refusals.ts'
+import { RequestBody } from './body.ts'
+import { echo } from './echo.ts'
+import { requestPairs, responsePairs, trailerPairs } from './headers.ts'
+import type { Targets } from './targets.ts'
+import { upgrade } from './upgrade.ts'
+import type { FaultCode, Flight, Target, Upstream, UpstreamFault, UpstreamListener } from './upstream.ts'
+
+/** A body of a known length up to this many bytes is held whole: cheaper, and it can be sent again. */
+export const HELD_BYTES = 65_536
+/** A body that brings less than this a second, over a whole `read_timeout`, is cut off. */
+export const LEAST_BYTES_PER_SECOND = 240
+/** How often deadlines are looked at: the precision of time-outs. */
+const SWEEP_MS = 50
+
+/** What the proxy step of one API has settled at load. */
+export interface Plan {
+  readonly targets: Targets
+  /** Set: answered by the built-in upstream `svc://echo`, and this is its target. */
+  readonly echo: Target | null
+  readonly preserveHost: boolean
+  /** The path that goes up, without the query. */
+  path(x: Exchange, target: Target): string
+  /** Longest wait for the head of the answer. */
+  timeoutMs(x: Exchange): number
+  /** Edits the pairs of the upstream request in place; null: nothing to edit. */
+  readonly edit: ((x: Exchange, pairs: string[]) => void) | null
+}
+
+export interface Forwarder {
+  /** Hands the exchange over: from here on its answer is the proxy's to give. */
+  forward(x: Exchange, plan: Plan): void
+  close(): Promise<void>
+}
+
+const FAULTS: Record<FaultCode, Refusal> = {
+  connect: refusals.upstreamConnect,
+  lookup: refusals.upstreamLookup,
+  tls: refusals.upstreamTls,
+  connect_timeout: refusals.upstreamConnectTimeout,
+  reset: refusals.upstreamReset,
+  garbage: refusals.upstreamGarbage
+}
+
+const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
+
+export interface ProxyTools {
+  readonly settings: GatewaySettings
+  readonly upstream: Upstream
+  readonly endings: Endings
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export function proxy(tools: ProxyTools): Forwarder {
+  const { settings, clock, upstream } = tools
+  const options = settings.http_server_options
+  const bounds: Bounds = {
+    mostBytes: options.max_request_body_size > 0 ? options.max_request_body_size : Number.POSITIVE_INFINITY,
+    readMs: options.read_timeout > 0 ? options.read_timeout * 1000 : Number.POSITIVE_INFINITY,
+    writeMs: options.write_timeout > 0 ? options.write_timeout * 1000 : Number.POSITIVE_INFINITY
+  }
+  const underWay = new UnderWay()
+  let cancel: () => void = () => {}
+  const sweep = () => {
+    const now = clock.now()
+    for (let each = underWay.first; each !== null; ) {
+      const following: Forward | null = each.next
+      each.sweep(now)
+      each = following
+    }
+    cancel = clock.after(SWEEP_MS, sweep)
+  }
+  cancel = clock.after(SWEEP_MS, sweep)
+
+  return {
+    forward(x, plan) {
+      const requestId = requestIdOf(x)
+      if (plan.echo !== null) return echo(x, plan, requestId, tools, bounds.mostBytes)
+      if (x.upgrade !== null) return upgrade(x, plan, requestId, tools)
+      new Forward(x, plan, requestId, tools, bounds, underWay).begin()
+    },
+    async close() {
+      cancel()
+      await upstream.close()
+    }
+  }
+}
+
+interface Bounds {
+  readonly mostBytes: number
+  readonly readMs: number
+  readonly writeMs: number
+}
+
+/** The client's own id where it is fit to be logged, else a new one. */
+function requestIdOf(x: Exchange): string {
+  const given = x.header('x-request-id')
+  return given !== null && /^[\w.:=+/@-]{1,128}$/.test(given) ? given : randomUUID()
+}
+
+/** The forwards under way, in a list through themselves: joining and leaving cost a few assignments. */
+class UnderWay {
+  first: Forward | null = null
+
+  join(forward: Forward): void {
+    forward.next = this.first
+    if (this.first !== null) this.first.previous = forward
+    this.first = forward
+  }
+
+  leave(forward: Forward): void {
+    if (forward.previous !== null) forward.previous.next = forward.next
+    else if (this.first === forward) this.first = forward.next
+    if (forward.next !== null) forward.next.previous = forward.previous
+    forward.next = null
+    forward.previous = null
+  }
+}
+
+/** One request on its way to an upstream and its answer on the way back. */
+class Forward implements UpstreamListener, Waiter {
+  next: Forward | null = null
+  previous: Forward | null = null
+  private readonly x: Exchange
+  private readonly plan: Plan
+  private readonly tools: ProxyTools
+  private readonly bounds: Bounds
+  private readonly underWay: UnderWay
+  private body: Buffer | RequestBody | null = null
+  private target: Target | null = null
+  private flight: Flight | null = null
+  private tries = 0
+  private readonly requestId: string
+  /** When the head of the answer must be there. */
+  private headBy = Number.POSITIVE_INFINITY
+  /** The body's window: when it ends, and how many bytes had come when it began. */
+  private bodyBy = Number.POSITIVE_INFINITY
+  private bodyFrom = 0
+  /** Since when the client takes nothing of the answer; 0: it does. */
+  private fullSince = 0
+  private headed = false
+  private ended = false
+
+  constructor(x: Exchange, plan: Plan, requestId: string, tools: ProxyTools, bounds: Bounds, underWay: UnderWay) {
+    this.x = x
+    this.plan = plan
+    this.requestId = requestId
+    this.tools = tools
+    this.bounds = bounds
+    this.underWay = underWay
+  }
+
+  begin(): void {
+    const { x, bounds } = this
+    x.res.waiter = this
+    this.underWay.join(this)
+    if (x.bodyLength === 0) return this.send()
+    if (x.bodyLength > bounds.mostBytes) return this.refuse(refusals.bodyTooLarge)
+    const body = new RequestBody(x.req, x.res, x.bodyLength, x.header('expect') !== null, bounds.mostBytes, () =>
+      this.refuse(refusals.bodyTooLarge)
+    )
+    this.body = body
+    this.bodyBy = x.at + bounds.readMs
+    if (x.bodyLength < 0 || x.bodyLength > HELD_BYTES) return this.send()
+    const chunks: Buffer[] = []
+    body.start({
+      chunk: data => chunks.push(data) > 0,
+      end: () => {
+        if (this.ended) return
+        this.body = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+        this.bodyBy = Number.POSITIVE_INFINITY
+        this.send()
+      }
+    })
+  }
+
+  private send(): void {
+    const { x, plan, tools } = this
+    const target = plan.targets.pick()
+    if (target === null) return this.refuse(refusals.hostsDown)
+    this.target = target
+    this.tries++
+    const host = plan.preserveHost ? (x.header('host') ?? target.authority) : target.authority
+    const te = x.header('te')
+    const pairs = requestPairs(x, host, this.requestId)
+    if (plan.edit !== null) plan.edit(x, pairs)
+    x.sentAt = tools.clock.now()
+    this.headBy = x.sentAt + plan.timeoutMs(x)
+    this.flight = tools.upstream.send(
+      {
+        target,
+        method: x.method,
+        path: plan.path(x, target) + x.query,
+        pairs,
+        body: this.body,
+        trailers: te?.toLowerCase().includes('trailers') ?? false
+      },
+      this
+    )
+  }
+
+  information(status: number, pairs: string[]): void {
+    const { res, req } = this.x
+    // 100 is each hop's own; the others go on where the client's version has them.
+    if (status === 100 || res.headersSent || req.httpVersionMinor === 0) return
+    res.writeInformation(status, responsePairs(pairs, false))
+  }
+
+  head(status: number, reason: string, raw: string[]): void {
+    const { x } = this
+    this.headed = true
+    this.headBy = Number.POSITIVE_INFINITY
+    x.upstreamMs = this.tools.clock.now() - x.sentAt
+    const pairs = responsePairs(raw, status !== 204)
+    const heads = x.route.heads
+    for (let i = 0; i < heads.length; i++) heads[i]!(x, status, pairs)
+    const { res } = x
+    res.sendDate = false
+    // An answer that comes before the whole body: what is left of it is not worth reading on for.
+    if (this.body !== null && !Buffer.isBuffer(this.body) && !this.body.ended) res.linger()
+    res.writeHead(status, reason, pairs)
+    // Head and first bytes mostly come together and then leave together; an event stream's first bytes may be minutes away.
+    process.nextTick(flushHead, res)
+  }
+
+  data(chunk: Buffer): boolean {
+    const { x } = this
+    x.bytes += chunk.length
+    if (x.res.write(chunk)) return true
+    this.fullSince = this.tools.clock.now()
+    return false
+  }
+
+  /** The client takes again. */
+  drained(): void {
+    this.fullSince = 0
+    this.flight?.resume()
+  }
+
+  end(trailers: string[] | null): void {
+    const { x } = this
+    const { res } = x
+    this.leave()
+    x.upstreamMs = this.tools.clock.now() - x.sentAt
+    if (trailers !== null && res.chunkedEncoding) {
+      const pairs = trailerPairs(trailers)
+      const each: [string, string][] = []
+      for (let i = 0; i < pairs.length; i += 2) each.push([pairs[i]!, pairs[i + 1]!])
+      res.addTrailers(each)
+    }
+    res.end()
+  }
+
+  fault(fault: UpstreamFault): void {
+    const { x, tools } = this
+    if (this.ended) return
+    const { code } = fault
+    if (code === 'connect' || code === 'lookup' || code === 'connect_timeout' || code === 'tls')
+      this.plan.targets.down(this.target!)
+    if (this.tries < 2 && !x.gone && this.mayRetry(fault)) return this.send()
+    tools.log.warn('upstream failed', {
+      api_id: x.route.api.id,
+      upstream: this.target!.origin,
+      code,
+      tries: this.tries,
+      request_id: this.requestId,
+      cause: causes(fault.cause)
+    })
+    if (!this.headed) return this.refuse(FAULTS[code])
+    this.leave()
+    x.refusal = FAULTS[code]
+    x.res.cutOff()
+  }
+
+  private mayRetry(fault: UpstreamFault): boolean {
+    if (this.headed || fault.retry === 'no') return false
+    const held = this.body === null || Buffer.isBuffer(this.body)
+    if (fault.retry === 'unsent') return held || !(this.body as RequestBody).started
+    return held && IDEMPOTENT.has(this.x.method)
+  }
+
+  /** The client left, or its answer is complete. */
+  closed(): void {
+    if (this.ended) return
+    this.leave()
+    this.flight?.abort()
+  }
+
+  sweep(now: number): void {
+    if (now >= this.headBy) return this.timeout()
+    if (now >= this.bodyBy) this.bodyWindow(now)
+    if (this.fullSince !== 0 && now - this.fullSince >= this.bounds.writeMs) {
+      this.closed()
+      this.x.res.cutOff()
+    }
+  }
+
+  private timeout(): void {
+    const { x, tools } = this
+    tools.log.warn('upstream failed', {
+      api_id: x.route.api.id,
+      upstream: this.target!.origin,
+      code: 'timeout',
+      request_id: this.requestId,
+      cause: 'no answer in time'
+    })
+    this.refuse(refusals.upstreamTimeout)
+  }
+
+  private bodyWindow(now: number): void {
+    const body = this.body as RequestBody
+    if (body.ended || this.headed) {
+      this.bodyBy = Number.POSITIVE_INFINITY
+      return
+    }
+    const came = body.seen - this.bodyFrom
+    // While the upstream holds the body back, it is not the client that is slow.
+    if (
+      !body.paused &&
+      (body.started || this.flight === null) &&
+      came < (LEAST_BYTES_PER_SECOND * this.bounds.readMs) / 1000
+    )
+      return this.refuse(refusals.bodyTimeout)
+    this.bodyFrom = body.seen
+    this.bodyBy = now + this.bounds.readMs
+  }
+
+  private refuse(refusal: Refusal): void {
+    this.leave()
+    this.flight?.abort()
+    this.tools.endings.refuse(this.x, refusal)
+  }
+
+  private leave(): void {
+    this.ended = true
+    this.underWay.leave(this)
+  }
+}
+
+function flushHead(res: Reply): void {
+  if (!res.writableEnded && res.waiter !== null && (res.exchange?.bytes ?? 1) === 0) res.flushHeaders()
+}
+
+/** The messages of an error and what caused it, without their stacks. */
+export function causes(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause)
+  const code =
+    'code' in cause && typeof cause.code === 'string' && !cause.message.includes(cause.code) ? ` (${cause.code})` : ''
+  return cause.cause === undefined ? cause.message + code : `${cause.message}${code}: ${causes(cause.cause)}`
+}

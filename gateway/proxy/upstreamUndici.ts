@@ -1,0 +1,181 @@
+import { Readable } from 'node:stream'
+import { type Dispatcher, errors, Pool } from 'undici'
+import type { RequestBody } from './body.ts'
+import { type FaultCode, type Flight, type Upstream, UpstreamFault, type UpstreamListener } from './upstream.ts'
+
+export interface UndiciOptions {
+  readonly connectTimeoutMs: number
+  /** Connections an origin at most; requests beyond wait in the pool's queue. */
+  readonly connections: number
+}
+
+/** Most idle origins that keep a pool; the oldest without requests leave. */
+const MOST_POOLS = 10_000
+
+/** Upstreams over undici's `dispatch`: callbacks, raw pairs, no stream object but for a body that flows. */
+export function upstreamUndici({ connectTimeoutMs, connections }: UndiciOptions): Upstream {
+  const pools = new Map<string, Pool>()
+
+  function pool(origin: string): Pool {
+    let found = pools.get(origin)
+    if (found === undefined) {
+      if (pools.size >= MOST_POOLS) {
+        const [oldest, idle] = pools.entries().next().value!
+        pools.delete(oldest)
+        void idle.close()
+      }
+      found = new Pool(origin, {
+        connections,
+        pipelining: 1,
+        // Below the 5 s at which Node servers close idle connections, so that a reused one is rarely half closed.
+        keepAliveTimeout: 4_000,
+        keepAliveMaxTimeout: 60_000,
+        // Deadlines are the sweep's (`proxy.ts`); a stream may be silent for hours.
+        headersTimeout: 0,
+        bodyTimeout: 0,
+        connectTimeout: connectTimeoutMs,
+        allowH2: false,
+        maxHeaderSize: 65_536
+      })
+      pools.set(origin, found)
+    }
+    return found
+  }
+
+  return {
+    send(request, listener) {
+      const flight = new UndiciFlight(listener)
+      const { body } = request
+      const pairs = request.pairs
+      const flows = body !== null && !Buffer.isBuffer(body)
+      if (flows && body.length >= 0) pairs.push('content-length', String(body.length))
+      pool(request.target.origin).dispatch(
+        {
+          method: request.method as Dispatcher.HttpMethod,
+          path: request.path,
+          headers: request.trailers ? [...pairs, 'TE', 'trailers'] : pairs,
+          body: flows ? new BodyStream(body) : body,
+          // HEAD closes its connection and holds up others unless told that it may not.
+          blocking: false
+        },
+        flight
+      )
+      return flight
+    },
+    async close() {
+      await Promise.all([...pools.values()].map(each => each.destroy()))
+      pools.clear()
+    }
+  }
+}
+
+class UndiciFlight implements Dispatcher.DispatchHandler, Flight {
+  private readonly listener: UpstreamListener
+  private controller: Dispatcher.DispatchController | null = null
+  private done = false
+  private sent = false
+  private headed = false
+
+  constructor(listener: UpstreamListener) {
+    this.listener = listener
+  }
+
+  abort(): void {
+    if (this.done) return
+    this.done = true
+    this.controller?.abort(new Error('aborted'))
+  }
+
+  resume(): void {
+    this.controller?.resume()
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.controller = controller
+    this.sent = true
+    if (this.done) controller.abort(new Error('aborted'))
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, _headers: unknown, reason?: string): void {
+    if (this.done) return
+    const pairs = strings(controller.rawHeaders as Buffer[])
+    if (status < 200) return this.listener.information(status, pairs)
+    this.headed = true
+    this.listener.head(status, reason ?? '', pairs)
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (!this.done && !this.listener.data(chunk)) controller.pause()
+  }
+
+  onResponseEnd(controller: Dispatcher.DispatchController): void {
+    if (this.done) return
+    this.done = true
+    const raw = controller.rawTrailers as Buffer[] | null
+    this.listener.end(raw === null || raw.length === 0 ? null : strings(raw))
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.done) return
+    this.done = true
+    const code = faultCode(error)
+    const retry = this.headed ? 'no' : !this.sent ? 'unsent' : code === 'reset' ? 'unanswered' : 'no'
+    this.listener.fault(new UpstreamFault(code, retry, error))
+  }
+}
+
+function strings(raw: readonly (Buffer | string)[]): string[] {
+  const pairs = new Array<string>(raw.length)
+  for (let i = 0; i < raw.length; i++) {
+    const part = raw[i]!
+    pairs[i] = typeof part === 'string' ? part : part.toString('latin1')
+  }
+  return pairs
+}
+
+function faultCode(error: Error & { code?: string; syscall?: string }): FaultCode {
+  if (error instanceof errors.ConnectTimeoutError) return 'connect_timeout'
+  if (error instanceof AggregateError && error.errors.length > 0) return faultCode(error.errors[0])
+  const code = error.code ?? ''
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'lookup'
+  if (code === 'ETIMEDOUT' && error.syscall === 'connect') return 'connect_timeout'
+  if (code === 'ECONNREFUSED' || error.syscall === 'connect') return 'connect'
+  if (
+    code.startsWith('ERR_TLS') ||
+    code.startsWith('ERR_SSL') ||
+    code.includes('CERT') ||
+    code === 'UNABLE_TO_VERIFY_LEAF_SIGNATURE' ||
+    code === 'EPROTO'
+  )
+    return 'tls'
+  if (
+    code.startsWith('HPE_') ||
+    error instanceof errors.HTTPParserError ||
+    error instanceof errors.HeadersOverflowError ||
+    code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'
+  )
+    return 'garbage'
+  return 'reset'
+}
+
+/** A body that flows as the stream that undici wants; made and read by undici alone. */
+class BodyStream extends Readable {
+  private readonly source: RequestBody
+  private begun = false
+
+  constructor(source: RequestBody) {
+    super({ highWaterMark: 65_536 })
+    this.source = source
+  }
+
+  override _read(): void {
+    if (this.begun) return this.source.resume()
+    this.begun = true
+    this.source.start({ chunk: data => this.push(data), end: () => this.push(null) })
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    if (this.begun) this.source.stop()
+    done(error)
+  }
+}

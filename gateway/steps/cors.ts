@@ -1,0 +1,110 @@
+import { answer } from '../answer.ts'
+import type { Cors } from '../api.ts'
+import { ANSWERED, type Exchange, LAST } from '../exchange.ts'
+import type { Step } from './step.ts'
+
+const SIMPLE_METHODS = ['GET', 'POST', 'HEAD']
+const SIMPLE_HEADERS = ['Origin', 'Accept', 'Content-Type', 'X-Requested-With']
+
+/**
+ * `middleware.global.cors` (Fetch standard, CORS protocol). OPTIONS is answered here unless it is passed through, and
+ * then it goes to the upstream past every other step.
+ */
+export const cors: Step = {
+  name: 'cors',
+  make(api, { log }) {
+    const given = api.cors
+    if (given === null) return null
+    const allows = origins(given)
+    const methods = (given.allowedMethods.length === 0 ? SIMPLE_METHODS : given.allowedMethods).map(method =>
+      method.toUpperCase()
+    )
+    const headers = given.allowedHeaders.length === 0 ? SIMPLE_HEADERS : given.allowedHeaders
+    const lowerHeaders = new Set(headers.map(name => name.toLowerCase()))
+    const anyHeader = lowerHeaders.has('*')
+    const anyMethod = methods.includes('*')
+    const anyOrigin =
+      !given.allowCredentials && (given.allowedOrigins.length === 0 || given.allowedOrigins.includes('*'))
+    const exposed = given.exposedHeaders.join(', ')
+
+    function allowOrigin(x: Exchange, pairs: string[]): boolean {
+      const origin = x.header('origin')
+      if (!anyOrigin) vary(pairs, 'Origin')
+      if (origin === null || !allows(origin)) {
+        if (given!.debug && origin !== null) log.info('cors: origin refused', { api_id: api.id, origin })
+        return false
+      }
+      pairs.push('Access-Control-Allow-Origin', anyOrigin ? '*' : origin)
+      if (given!.allowCredentials) pairs.push('Access-Control-Allow-Credentials', 'true')
+      return true
+    }
+
+    function preflight(x: Exchange): string[] {
+      const pairs: string[] = []
+      const asked = x.header('access-control-request-method')
+      const askedHeaders = x.header('access-control-request-headers')
+      const names = askedHeaders === null ? [] : askedHeaders.split(',').map(name => name.trim().toLowerCase())
+      pairs.push('Vary', 'Access-Control-Request-Method, Access-Control-Request-Headers')
+      const fits =
+        asked !== null &&
+        (anyMethod || methods.includes(asked.toUpperCase())) &&
+        names.every(name => anyHeader || name === '' || lowerHeaders.has(name))
+      if (!fits) {
+        if (given!.debug)
+          log.info('cors: preflight refused', { api_id: api.id, method: asked ?? '', headers: askedHeaders ?? '' })
+        return pairs
+      }
+      pairs.push('Access-Control-Allow-Methods', anyMethod ? asked : methods.join(', '))
+      if (askedHeaders !== null)
+        pairs.push('Access-Control-Allow-Headers', anyHeader ? askedHeaders : headers.join(', '))
+      if (given!.maxAge > 0) pairs.push('Access-Control-Max-Age', String(given!.maxAge))
+      return pairs
+    }
+
+    return {
+      run(x) {
+        if (x.method !== 'OPTIONS') return undefined
+        if (given.optionsPassthrough) return LAST
+        answer(x, 204, preflight(x), null)
+        return ANSWERED
+      },
+      head(x, _status, pairs) {
+        if (given.optionsPassthrough && x.method === 'OPTIONS') return
+        drop(pairs, 'access-control-allow-origin')
+        drop(pairs, 'access-control-allow-credentials')
+        if (allowOrigin(x, pairs) && exposed !== '' && x.method !== 'OPTIONS')
+          pairs.push('Access-Control-Expose-Headers', exposed)
+      }
+    }
+  }
+}
+
+/** `*`, whole origins, or origins with one `*` in them. */
+function origins(given: Cors): (origin: string) => boolean {
+  const allowed = given.allowedOrigins.map(origin => origin.toLowerCase())
+  if (allowed.length === 0 || allowed.includes('*')) return () => true
+  const whole = new Set(allowed)
+  const parted = allowed.filter(origin => origin.includes('*')).map(origin => origin.split('*') as [string, string])
+  return origin => {
+    const lower = origin.toLowerCase()
+    return (
+      whole.has(lower) ||
+      parted.some(
+        ([start, end]) => lower.length >= start.length + end.length && lower.startsWith(start) && lower.endsWith(end)
+      )
+    )
+  }
+}
+
+function vary(pairs: string[], name: string): void {
+  for (let i = 0; i < pairs.length; i += 2) {
+    if (pairs[i]!.toLowerCase() !== 'vary') continue
+    if (!pairs[i + 1]!.toLowerCase().includes(name.toLowerCase())) pairs[i + 1] += `, ${name}`
+    return
+  }
+  pairs.push('Vary', name)
+}
+
+function drop(pairs: string[], lower: string): void {
+  for (let i = pairs.length - 2; i >= 0; i -= 2) if (pairs[i]!.toLowerCase() === lower) pairs.splice(i, 2)
+}

@@ -1,0 +1,31 @@
+import { accessRights } from './accessRights.ts'
+import { allowedUrls } from './allowedUrls.ts'
+import { authentication } from './authentication.ts'
+import { cors } from './cors.ts'
+import { ipAccess } from './ipAccess.ts'
+import { keyAlive } from './keyAlive.ts'
+import { limits } from './limits.ts'
+import { operation } from './operation.ts'
+import { proxy } from './proxy.ts'
+import { sizeLimit } from './sizeLimit.ts'
+import type { Step } from './step.ts'
+import { transformResponseHeaders } from './transformHeaders.ts'
+
+/** The only place where order is decided. */
+export const order: readonly Step[] = [
+  // Before anyone is known. CORS first: its answers stand on every refusal, and a preflight carries no credential.
+  cors,
+  operation,
+  ipAccess,
+  sizeLimit,
+  // Who, and may they.
+  authentication,
+  keyAlive,
+  accessRights,
+  allowedUrls,
+  // Key rate, quota, API rate: one charge. `svc/rate-limits/` is answered here, uncharged.
+  limits,
+  transformResponseHeaders,
+  // Who answers.
+  proxy
+]

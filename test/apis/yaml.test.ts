@@ -1,0 +1,111 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { Invalid } from '../../config/validate.ts'
+import { durationMs } from '../../config/duration.ts'
+import { parseJson, parseYaml, toYaml } from '../../config/yaml.ts'
+
+function faultsOf(run: () => unknown): string[] {
+  try {
+    run()
+  } catch (cause) {
+    if (cause instanceof Invalid) return cause.faults.map(({ path, message }) => `${path} ${message}`)
+    throw cause
+  }
+  return []
+}
+
+t.test('any JSON value comes back from YAML as it was', async () => {
+  const value = fc.jsonValue({ maxDepth: 5 }).filter(value => !JSON.stringify(value).includes('"__proto__"'))
+  fc.assert(fc.property(value, value => JSON.stringify(parseYaml(toYaml(value))) === JSON.stringify(value)), { numRuns: 500 })
+})
+
+t.test('texts that YAML could take for something else come back as texts', async t => {
+  for (const text of ['yes', 'no', '~', 'null', '1', '0x10', '1e3', '.inf', '2020-01-01', '- a', 'a: b', '#', '*a', '&a', '!a', '|', '', ' ', 'a\nb', 'a\n', '\t', '\u0000', '\u2028', '\ufeff', '<<', '---', '%'])
+    for (const value of [{ x: text }, { [text]: 1 }, [text], text]) t.same(parseYaml(toYaml(value)), value, JSON.stringify(value))
+})
+
+t.test('YAML values are those of the core schema', async t => {
+  t.same(parseYaml('a: yes\nb: 0x10\nc: ~\nd: 2020-01-01\ne: 1.5\nf: true\n200: x'), { a: 'yes', b: 16, c: null, d: '2020-01-01', e: 1.5, f: true, 200: 'x' })
+  t.same(parseYaml('%YAML 1.1\n---\na: yes'), { a: 'yes' })
+  t.same(parseYaml('- &a [1]\n- *a'), [[1], [1]])
+  t.same(parseYaml('{"a": [1, null]}'), { a: [1, null] })
+})
+
+t.test('ambiguous and hostile documents are refused with the place of the fault', async t => {
+  const yaml: [text: string, fault: RegExp][] = [
+    ['a: 1\na: 2', /^\/a stands there twice/],
+    ['x:\n  200: a\n  "200": b', /^\/x\/200 stands there twice/],
+    ['__proto__: 1', /^\/__proto__ is a name/],
+    ['a: {"\\u005f_proto__": 1}', /^\/a\/__proto__ is a name/],
+    ['a: !!js/function x', /is not YAML/],
+    ['a: !!binary aGk=', /^\/a has the tag/],
+    ['a: !!set {b}', /^\/a has the tag/],
+    ['a: .inf', /^\/a is no finite number/],
+    ['? [1]\n: 2', /is not YAML/],
+    ['a: *b', /^\/a refers to nothing/],
+    ['a: &x\n  b: *x', /nested deeper|multiply/],
+    ['---\na: 1\n---\nb: 2', /is not YAML/],
+    ['a: b: c', /is not YAML/],
+    ['[1', /is not YAML/],
+    [`a: &a [x,x,x,x,x,x,x,x,x,x]\n${[...'bcdefgh'].map((name, i) => `${name}: &${name} [${Array(10).fill(`*${'abcdefg'[i]}`)}]`).join('\n')}`, /aliases that multiply/],
+    [`a: ${'x'.repeat(2_200_000)}`, /is longer than/]
+  ]
+  for (const [text, fault] of yaml) t.match(faultsOf(() => parseYaml(text))[0], fault, text.slice(0, 40))
+  const json: [text: string, fault: RegExp][] = [
+    ['{"a":1,"a":2}', /^\/a stands there twice/],
+    ['{"a":[0,{"b":1,"\\u0062":2}]}', /^\/a\/1\/b stands there twice/],
+    ['{"x":{"__proto__":1}}', /^\/x\/__proto__ is a name/],
+    ['{"a":[1,1e999]}', /^\/a\/1 is no finite number/],
+    ['{"a":', /is not JSON/],
+    ['', /is not JSON/],
+    [`"${'x'.repeat(11_000_000)}"`, /is longer than/]
+  ]
+  for (const [text, fault] of json) t.match(faultsOf(() => parseJson(text))[0], fault, text.slice(0, 40))
+})
+
+t.test('100 levels are read, 101 are refused, 100,000 harm nothing', async t => {
+  const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
+  for (const parse of [parseJson, parseYaml]) {
+    t.equal(JSON.stringify(parse(nested(100))), nested(100))
+    for (const depth of [101, 1000, 100_000]) t.match(faultsOf(() => parse(nested(depth)))[0], /nested deeper than 100 levels/)
+  }
+})
+
+t.test('long texts and many members are read', async t => {
+  const long = 'x'.repeat(1_000_000)
+  t.same(parseJson(JSON.stringify({ long })), { long })
+  t.same(parseYaml(JSON.stringify({ long })), { long })
+  const many = Array.from({ length: 20_000 }, (_, i) => `k${i}: 1`).join('\n')
+  t.equal(Object.keys(parseYaml(many) as object).length, 20_000)
+})
+
+t.test('what only looks like a double or deep in JSON is read', async t => {
+  for (const text of ['{"a":{"x":1},"b":{"x":1}}', '{"a":"b:c","d":",}"}', '{"a\\"":"\\\\","b":"\\""}', '["{","[","1e999"]', '{"constructor":{"prototype":1}}', '[-1.5e-7, 0]'])
+    t.same(parseJson(text), JSON.parse(text), text)
+})
+
+t.test('durations are read in every form and refused in any other', async t => {
+  const table: [text: string, ms: number | null][] = [
+    ['', 0],
+    ['0s', 0],
+    ['10s', 10_000],
+    ['5m', 300_000],
+    ['2h', 7_200_000],
+    ['1h30m10s', 5_410_000],
+    ['1.5s', 1500],
+    ['0.5m', 30_000],
+    ['250ms', 250],
+    ['1m1.5s20ms', 61_520],
+    ['0.25ms', 0.25],
+    ['10', null],
+    ['s', null],
+    ['1s1m', null],
+    ['-1s', null],
+    ['1d', null],
+    ['1 s', null],
+    ['1.s', null],
+    ['1.5h', null],
+    ['1s\n', null]
+  ]
+  for (const [text, ms] of table) t.equal(durationMs(text), ms, JSON.stringify(text))
+})

@@ -1,0 +1,92 @@
+import { spawn } from 'node:child_process'
+import { globSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+
+/**
+ * Runs every test file as a program of its own (each prints TAP) and ends with one line, `N passed, N failed`. Faults
+ * and floods (`*.slow.test.ts`) come last and one at a time. Nothing run, or something skipped, is a failure.
+ * Arguments name files to run instead of all.
+ */
+
+const FILE_MS = 240_000
+const root = join(import.meta.dirname, '..')
+
+interface Tally {
+  passed: number
+  failed: number
+  skipped: number
+}
+
+const named = process.argv.slice(2)
+const files = (named.length > 0 ? named : globSync('test/**/*.test.ts', { cwd: root })).sort()
+const slow = files.filter(file => file.endsWith('.slow.test.ts'))
+const quick = files.filter(file => !slow.includes(file))
+const sum: Tally = { passed: 0, failed: 0, skipped: 0 }
+const started = Date.now()
+
+await all(quick, availableParallelism())
+await all(slow, 1)
+console.log(`${files.length} files, ${Math.round((Date.now() - started) / 1000)} s`)
+console.log(`${sum.passed} passed, ${sum.failed} failed${sum.skipped > 0 ? `, ${sum.skipped} skipped` : ''}`)
+process.exitCode = sum.failed > 0 || sum.skipped > 0 || sum.passed === 0 ? 1 : 0
+
+async function all(queue: readonly string[], atOnce: number): Promise<void> {
+  const left = [...queue]
+  await Promise.all(
+    Array.from({ length: atOnce }, async () => {
+      for (let file = left.shift(); file !== undefined; file = left.shift()) add(file, await run(file))
+    })
+  )
+}
+
+interface Run {
+  readonly output: string
+  readonly status: number | null
+  readonly ms: number
+}
+
+function run(file: string): Promise<Run> {
+  return new Promise(resolve => {
+    const from = Date.now()
+    const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file], {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'pipe']
+    })
+    let output = ''
+    const take = (chunk: Buffer) => {
+      output += chunk.toString()
+    }
+    child.stdout.on('data', take)
+    child.stderr.on('data', take)
+    const timer = setTimeout(() => {
+      output += `\nnot ok - ${file} took longer than ${FILE_MS / 1000} s\n`
+      child.kill('SIGKILL')
+    }, FILE_MS)
+    child.on('close', status => {
+      clearTimeout(timer)
+      resolve({ output, status, ms: Date.now() - from })
+    })
+  })
+}
+
+function add(file: string, { output, status, ms }: Run): void {
+  const lines = output.split('\n')
+  const tally: Tally = { passed: 0, failed: 0, skipped: 0 }
+  for (const line of lines) {
+    // A skip or a todo anywhere hides something; passes and failures count where a file's own tests stand.
+    if (/^\s*(?:not )?ok\b.*# (?:SKIP|TODO)/i.test(line)) tally.skipped++
+    else if (line.startsWith('ok ')) tally.passed++
+    else if (line.startsWith('not ok')) tally.failed++
+  }
+  if (status !== 0 && tally.failed === 0) tally.failed++
+  if (tally.passed + tally.failed + tally.skipped === 0) tally.failed++
+  sum.passed += tally.passed
+  sum.failed += tally.failed
+  sum.skipped += tally.skipped
+  const good = tally.failed + tally.skipped === 0
+  console.log(
+    `${good ? 'ok    ' : 'FAILED'} ${file} (${tally.passed} passed${tally.failed > 0 ? `, ${tally.failed} failed` : ''}, ${(ms / 1000).toFixed(1)} s)`
+  )
+  if (!good) console.log(output.slice(-20_000))
+}
