@@ -18,7 +18,9 @@ interface Asked {
 const asked = readCommandLine(process.argv.slice(2))
 // Asked before the load begins: it tells how busy the machine was already.
 const where = machine()
-const report = await asked.scenario.run(asked.options)
+const report = await asked.scenario
+  .run(asked.options)
+  .catch((cause: Error) => end(1, `${asked.scenario.name} failed: ${cause.message}`))
 const { tables, targets, failures } = report
 console.log(sections(asked, where, [...tables, ...comparison(targets)]))
 for (const failure of failures) console.log(`\nFAILED: ${failure}`)
@@ -62,7 +64,8 @@ function readCommandLine(args: string[]): Asked {
 
 function whole(name: string, text: string): number {
   const value = Number(text)
-  if (!Number.isInteger(value) || value < 1 || value > 3600) throw new Error(`--${name} must be a whole number from 1 to 3600`)
+  if (!Number.isInteger(value) || value < 1 || value > 3600)
+    throw new Error(`--${name} must be a whole number from 1 to 3600`)
   return value
 }
 
@@ -88,7 +91,12 @@ function sections({ scenario, options }: Asked, where: readonly string[], tables
 
 function comparison(targets: Report['targets']): Table[] {
   if (targets.length === 0) return []
-  const rows = targets.map(({ what, wanted, got, met }) => [what, wanted, got, got === 'unknown' ? '–' : met ? 'met' : 'NOT MET'])
+  const rows = targets.map(({ what, wanted, got, met }) => [
+    what,
+    wanted,
+    got,
+    got === 'unknown' ? '–' : met ? 'met' : 'NOT MET'
+  ])
   return [{ caption: 'Targets', head: ['', 'wanted', 'got', ''], rows }]
 }
 
@@ -96,7 +104,8 @@ function comparison(targets: Report['targets']): Table[] {
 function keep(asked: Asked, { tables, details, targets, failures }: Report): string {
   const folder = fileURLToPath(new URL('results/', import.meta.url))
   mkdirSync(folder, { recursive: true })
-  const file = `${folder}${new Date().toISOString().slice(0, 10)}-${asked.scenario.name}.md`
+  const variant = Object.values(asked.options.env).map(value => `-${value.replace(/[^\w.]+/g, '_')}`)
+  const file = `${folder}${new Date().toISOString().slice(0, 10)}-${asked.scenario.name}${variant.join('')}.md`
   const failed = failures.map(failure => `\n\nFAILED: ${failure}`).join('')
   writeFileSync(file, `${sections(asked, where, [...tables, ...comparison(targets), ...details])}${failed}\n`)
   return file

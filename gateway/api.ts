@@ -246,7 +246,7 @@ function extensionOf(document: Record<string, unknown>, faults: Fault[]): Extens
     return null
   }
   try {
-    return readExtension(structuredClone(document[EXTENSION]))
+    return readExtension(JSON.parse(JSON.stringify(document[EXTENSION])))
   } catch (cause) {
     if (!(cause instanceof Invalid)) throw cause
     faults.push(...cause.faults.map(({ path, message }) => ({ path: `/${EXTENSION}${path}`, message })))
@@ -432,7 +432,7 @@ function readListenPath(value: string, fault: Report): { listenPath: string; seg
   const plain = segments.map(segment => `/${segment ?? 'x'}`).join('') || '/'
   if (segments.some(segment => segment !== null && /[{}*]/.test(segment)))
     report('may hold {name} as a whole segment, and no other pattern')
-  else if (plain !== normalPath(plain))
+  else if (plain !== normalPath(plain) || segments.includes(''))
     report('must have no dot segments, doubled slashes, parameters (;) or needless percent-escapes')
   if (segments[0] === 'svc') report('may not begin with /svc/: the gateway interface is there')
   if (PROBES.includes(path)) report(`may not be ${path}: a probe is there`)

@@ -26,13 +26,22 @@ export interface StartedGateway extends Started {
   svc(method: 'GET' | 'POST', path: string, body?: unknown): Promise<unknown>
 }
 
+export interface GatewayContender extends Contender {
+  start(upstream: Running): Promise<StartedGateway>
+}
+
 export interface GatewayOptions {
   readonly name: string
   readonly env: Readonly<Record<string, string>>
   /** Default: one keyless API; one that needs a key, when there is one. */
   readonly apis?: (upstream: string) => readonly ApiOptions[]
   /** Limits of a key to create; the load carries it. */
-  readonly key?: { readonly rate: number; readonly per: number; readonly quota_max?: number; readonly quota_renewal_rate?: number }
+  readonly key?: {
+    readonly rate: number
+    readonly per: number
+    readonly quota_max?: number
+    readonly quota_renewal_rate?: number
+  }
   readonly accessLog?: 'file' | 'off'
   /** An SQLite file that exists; default: a new one. */
   readonly store?: string
@@ -42,7 +51,7 @@ export interface GatewayOptions {
 const flags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=64']
 const file = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
-export function gateway(options: GatewayOptions): Contender & { start(upstream: Running): Promise<StartedGateway> } {
+export function gateway(options: GatewayOptions): GatewayContender {
   return { name: options.name, start: upstream => startGateway(options, upstream) }
 }
 
@@ -110,21 +119,30 @@ function script(name: string, source: string): Contender {
   }
 }
 
-export const httpProxy = script('http-proxy', 'servers/httpProxy.ts')
+const httpProxy = script('http-proxy', 'servers/httpProxy.ts')
 export const bareUndici = script('bare undici', 'servers/bareUndici.ts')
 
-/** As proxies in front of APIs are set up: connections to the upstream kept, bodies streamed both ways. */
-const nginxProxy: Contender = {
-  name: 'nginx',
-  async start(upstream) {
-    const { host } = new URL(upstream.url)
-    const http = `upstream others { server ${host}; keepalive 128; keepalive_requests 1000000000; keepalive_timeout 75s; }`
-    const location = `proxy_pass http://others; proxy_http_version 1.1; proxy_set_header Connection "";
-      proxy_buffering off; proxy_request_buffering off;`
-    const running = await startNginx('nginx', 'gateway', http, location)
-    return { running, load: { url: running.url + path }, stop: running.stop }
-  }
+/**
+ * Connections to the upstream kept.
+ * @param bodies `buffered`: as nginx does unless told otherwise; `streamed`: large ones would go to the disk meanwhile
+ */
+function nginxProxy(bodies: 'buffered' | 'streamed'): Contender[] {
+  if (nginx === null) return []
+  const streamed = bodies === 'streamed' ? 'proxy_buffering off; proxy_request_buffering off;' : ''
+  const location = `proxy_pass http://others; proxy_http_version 1.1; proxy_set_header Connection ""; ${streamed}`
+  return [
+    {
+      name: 'nginx',
+      async start(upstream) {
+        const { host } = new URL(upstream.url)
+        const http = `upstream others { server ${host}; keepalive 128; keepalive_requests 1000000000; keepalive_timeout 75s; }`
+        const running = await startNginx('nginx', 'gateway', http, location)
+        return { running, load: { url: running.url + path }, stop: running.stop }
+      }
+    }
+  ]
 }
 
 /** http-proxy always, nginx where it is installed. */
-export const references: readonly Contender[] = nginx === null ? [httpProxy] : [httpProxy, nginxProxy]
+export const references: readonly Contender[] = [httpProxy, ...nginxProxy('buffered')]
+export const streamingReferences: readonly Contender[] = [httpProxy, ...nginxProxy('streamed')]

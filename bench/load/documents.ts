@@ -25,7 +25,10 @@ const paths = Object.fromEntries(
 function operations(noun: string, methods: readonly string[]): object {
   const responses = { 200: { description: 'done' } }
   return Object.fromEntries(
-    methods.map(method => [method, { operationId: `${noun}${method.toUpperCase()}`, summary: `${method} ${noun}`, responses }])
+    methods.map(method => [
+      method,
+      { operationId: `${noun}${method.toUpperCase()}`, summary: `${method} ${noun}`, responses }
+    ])
   )
 }
 

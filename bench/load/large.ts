@@ -1,4 +1,4 @@
-import { gateway, references } from './contenders.ts'
+import { gateway, streamingReferences } from './contenders.ts'
 import { alternate, everyRound, failures, medianOf, type Results } from './rounds.ts'
 import { type Options, progress, type Scenario } from './scenario.ts'
 import { figure, type Table } from './table.ts'
@@ -24,8 +24,12 @@ async function pass(direction: 'down' | 'up', megabytes: number, options: Option
   progress(`bodies of ${megabytes} MB, ${direction}`)
   const upstream = await startLargeUpstream(megabytes * 1e6)
   const load = { connections: 4, ...(direction === 'up' ? { post: megabytes * 1e6 } : {}) }
-  const contenders = [gateway({ name: 'gateway', env: options.env }), ...references]
-  const results = await alternate(contenders.map(contender => ({ contender, load })), upstream, options)
+  const contenders = [gateway({ name: 'gateway', env: options.env }), ...streamingReferences]
+  const results = await alternate(
+    contenders.map(contender => ({ contender, load })),
+    upstream,
+    options
+  )
   await upstream.stop()
   return results
 }

@@ -24,14 +24,20 @@ export const latency: Scenario = {
   async run(options) {
     const { env } = options
     const upstream = await startUpstream()
-    const contenders = [gateway({ name: 'proxy', env }), gateway({ name: 'limited', env, key: generous, accessLog: 'file' }), ...references]
+    const contenders = [
+      gateway({ name: 'proxy', env }),
+      gateway({ name: 'limited', env, key: generous, accessLog: 'file' }),
+      ...references
+    ]
     const results = new Map(contenders.map(({ name }) => [name, [] as Added[]]))
     for (let round = 1; round <= options.rounds; round++) {
       for (const contender of round % 2 === 1 ? contenders : contenders.toReversed()) {
         const added = await measureAdded(contender, upstream, options)
         results.get(contender.name)!.push(added)
         const rates = `${figure(added.held)} of ${figure(added.top)}/s`
-        progress(`round ${round}/${options.rounds}  ${contender.name}: ${rates}, p99 ${figure(added.p99, 2)} ms, direct ${figure(added.directP99, 2)} ms`)
+        progress(
+          `round ${round}/${options.rounds}  ${contender.name}: ${rates}, p99 ${figure(added.p99, 2)} ms, direct ${figure(added.directP99, 2)} ms`
+        )
       }
     }
     await upstream.stop()
@@ -82,7 +88,11 @@ function faults(name: string, rounds: readonly Added[]): string[] {
 
 function cells(round: Added): string[] {
   const { top, held, p50, p99, directP50, directP99 } = round
-  return [figure(top), figure(held), ...[p50, p99, directP50, directP99, p50 - directP50, p99 - directP99].map(ms => figure(ms, 2))]
+  return [
+    figure(top),
+    figure(held),
+    ...[p50, p99, directP50, directP99, p50 - directP50, p99 - directP99].map(ms => figure(ms, 2))
+  ]
 }
 
 const head = ['top/s', 'held/s', 'p50 ms', 'p99 ms', 'direct p50', 'direct p99', 'p50 added', 'p99 added']
@@ -93,17 +103,41 @@ function medians(results: ReadonlyMap<string, readonly Added[]>): Table {
     name,
     figure(of(rounds, round => round.top)),
     figure(of(rounds, round => round.held)),
-    figure(of(rounds, round => round.p50), 2),
-    figure(of(rounds, round => round.p99), 2),
-    figure(of(rounds, round => round.directP50), 2),
-    figure(of(rounds, round => round.directP99), 2),
-    figure(of(rounds, round => round.p50 - round.directP50), 2),
-    figure(of(rounds, round => round.p99 - round.directP99), 2)
+    figure(
+      of(rounds, round => round.p50),
+      2
+    ),
+    figure(
+      of(rounds, round => round.p99),
+      2
+    ),
+    figure(
+      of(rounds, round => round.directP50),
+      2
+    ),
+    figure(
+      of(rounds, round => round.directP99),
+      2
+    ),
+    figure(
+      of(rounds, round => round.p50 - round.directP50),
+      2
+    ),
+    figure(
+      of(rounds, round => round.p99 - round.directP99),
+      2
+    )
   ])
-  return { caption: 'Latency at half of the top rate, beside the upstream alone at the same rate', head: ['', ...head], rows }
+  return {
+    caption: 'Latency at half of the top rate, beside the upstream alone at the same rate',
+    head: ['', ...head],
+    rows
+  }
 }
 
 function everyRound(results: ReadonlyMap<string, readonly Added[]>): Table {
-  const rows = [...results].flatMap(([name, rounds]) => rounds.map((round, i) => [name, String(i + 1), ...cells(round)]))
+  const rows = [...results].flatMap(([name, rounds]) =>
+    rounds.map((round, i) => [name, String(i + 1), ...cells(round)])
+  )
   return { caption: 'Every round', head: ['', 'round', ...head], rows }
 }

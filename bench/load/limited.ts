@@ -15,10 +15,17 @@ export const limited: Scenario = {
       gateway({ name: 'limited, no log', env, key: generous }),
       gateway({ name: 'proxy, log', env, accessLog: 'file' })
     ]
-    const results = await alternate(contenders.map(contender => ({ contender })), upstream, options)
+    const results = await alternate(
+      contenders.map(contender => ({ contender })),
+      upstream,
+      options
+    )
     await upstream.stop()
-    return report('Key, rate limit and quota that are never reached, 64 connections', results, ['proxy'], [
-      target('CPU a request ÷ own proxy', ratio(results, 'cpu', 'limited', 'proxy'), '<=', 1.2)
-    ])
+    return report(
+      'Key, rate limit and quota that are never reached, 64 connections',
+      results,
+      ['proxy'],
+      [target('CPU a request ÷ own proxy', ratio(results, 'cpu', 'limited', 'proxy'), '<=', 1.2)]
+    )
   }
 }

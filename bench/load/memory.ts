@@ -26,14 +26,26 @@ export const memory: Scenario = {
       resident.push(rss)
       failed += amount - measured.requests + measured.refused
       const cpu = (cpuTime(pid) - before) / measured.requests
-      rows.push([figure(sample * amount), figure(rss), figure(peak), figure(measured.requests / measured.seconds), figure(cpu, 1)])
+      rows.push([
+        figure(sample * amount),
+        figure(rss),
+        figure(peak),
+        figure(measured.requests / measured.seconds),
+        figure(cpu, 1)
+      ])
       progress(`after ${figure(sample * amount)} requests: ${figure(rss)} MiB`)
     }
     await started.stop()
     await upstream.stop()
     const growth = median(resident.slice(-3)) - median(resident.slice(1, 4))
     return {
-      tables: [{ caption: 'Limited requests in one process, 64 connections', head: ['requests', 'RSS MiB', 'peak MiB', 'requests/s', 'CPU µs/request'], rows }],
+      tables: [
+        {
+          caption: 'Limited requests in one process, 64 connections',
+          head: ['requests', 'RSS MiB', 'peak MiB', 'requests/s', 'CPU µs/request'],
+          rows
+        }
+      ],
       details: [],
       targets: [
         target('RSS at the end', resident.at(-1)!, '<=', 200, ' MiB'),

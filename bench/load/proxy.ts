@@ -9,7 +9,11 @@ export const proxy: Scenario = {
   async run(options) {
     const upstream = await startUpstream()
     const contenders = [gateway({ name: 'gateway', env: options.env }), ...references, bareUndici]
-    const results = await alternate(contenders.map(contender => ({ contender })), upstream, options)
+    const results = await alternate(
+      contenders.map(contender => ({ contender })),
+      upstream,
+      options
+    )
     await upstream.stop()
     // The bound depends on the client of upstreams; where the variable does not tell which it is, both are shown.
     const client = options.env.SVC_GATEWAY__UPSTREAM_CLIENT
@@ -18,9 +22,16 @@ export const proxy: Scenario = {
       { name: 'direct', bound: 2.0 }
     ].filter(({ name }) => client === undefined || client === name)
     const cpu = ratio(results, 'cpu', 'gateway', 'nginx')
-    return report('Keyless API, 57-byte answers, 64 connections', results, ['http-proxy', 'nginx'], [
-      target('requests/s ÷ http-proxy', ratio(results, 'perSecond', 'gateway', 'http-proxy'), '>=', 1.9),
-      ...clients.map(({ name, bound }) => target(`CPU a request ÷ nginx, with the client "${name}"`, cpu, '<=', bound))
-    ])
+    return report(
+      'Keyless API, 57-byte answers, 64 connections',
+      results,
+      ['http-proxy', 'nginx'],
+      [
+        target('requests/s ÷ http-proxy', ratio(results, 'perSecond', 'gateway', 'http-proxy'), '>=', 1.9),
+        ...clients.map(({ name, bound }) =>
+          target(`CPU a request ÷ nginx, with the client "${name}"`, cpu, '<=', bound)
+        )
+      ]
+    )
   }
 }

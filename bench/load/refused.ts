@@ -9,7 +9,6 @@ export const refused: Scenario = {
   async run(options) {
     const { env } = options
     const upstream = await startUpstream()
-    // The warm-up takes the one request of the hour.
     const key = { rate: 1, per: 3600 }
     const entries: Entry[] = [
       { contender: gateway({ name: 'proxy', env }) },
@@ -18,8 +17,11 @@ export const refused: Scenario = {
     ]
     const results = await alternate(entries, upstream, options)
     await upstream.stop()
-    return report('Rate limit of one request an hour, 64 connections', results, ['proxy'], [
-      target('requests/s ÷ own proxy', ratio(results, 'perSecond', 'refused', 'proxy'), '>=', 1.6)
-    ])
+    return report(
+      'Rate limit of one request an hour, 64 connections',
+      results,
+      ['proxy'],
+      [target('requests/s ÷ own proxy', ratio(results, 'perSecond', 'refused', 'proxy'), '>=', 1.6)]
+    )
   }
 }

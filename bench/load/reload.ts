@@ -1,8 +1,9 @@
+import { renameSync, rmSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { gateway, type StartedGateway } from './contenders.ts'
 import { type ApiOptions, writeDocuments } from './documents.ts'
 import { generate, type Measured } from './generator.ts'
-import { cpuTime, memory } from './processes.ts'
+import { memory, type Running } from './processes.ts'
 import { warmUp } from './rounds.ts'
 import { type Options, progress, type Scenario, target } from './scenario.ts'
 import { figure, median, type Table } from './table.ts'
@@ -11,7 +12,6 @@ import { startUpstream } from './upstream.ts'
 /** One process: its reloads (ms), and the worst request (ms) while none and while some happened. */
 interface Round {
   readonly reloads: readonly number[]
-  readonly cpuMs: number
   readonly quiet: Measured
   readonly loud: Measured
   readonly rss: number
@@ -26,12 +26,17 @@ export const reload: Scenario = {
     for (let i = 1; i <= options.rounds; i++) {
       const round = await measure(upstream, options)
       rounds.push(round)
-      progress(`round ${i}/${options.rounds}: reloads ${round.reloads.map(ms => figure(ms)).join(', ')} ms, worst request ${figure(round.loud.worst, 1)} ms, else ${figure(round.quiet.worst, 1)} ms`)
+      progress(
+        `round ${i}/${options.rounds}: reloads ${round.reloads.map(ms => figure(ms)).join(', ')} ms, worst request ${figure(round.loud.worst, 1)} ms, else ${figure(round.quiet.worst, 1)} ms`
+      )
     }
     await upstream.stop()
     const times = rounds.flatMap(({ reloads }) => reloads)
     const worst = rounds.map(({ loud }) => loud.worst)
-    const failed = rounds.reduce((sum, { quiet, loud }) => sum + quiet.refused + quiet.broken + loud.refused + loud.broken, 0)
+    const failed = rounds.reduce(
+      (sum, { quiet, loud }) => sum + quiet.refused + quiet.broken + loud.refused + loud.broken,
+      0
+    )
     return {
       tables: [table(rounds, count(options))],
       details: [],
@@ -47,7 +52,7 @@ export const reload: Scenario = {
 
 const count = ({ quick }: Options) => (quick ? 100 : 1000)
 
-async function measure(upstream: Parameters<ReturnType<typeof gateway>['start']>[0], options: Options): Promise<Round> {
+async function measure(upstream: Running, options: Options): Promise<Round> {
   const apis = (url: string, generation: number) =>
     Array.from(
       { length: count(options) },
@@ -59,26 +64,30 @@ async function measure(upstream: Parameters<ReturnType<typeof gateway>['start']>
   await generate({ ...load, seconds: warmUp(options) })
   const quiet = await generate(load)
 
+  // The folders are written before the load begins: writing would be measured as well.
+  const next = Array.from({ length: Math.max(1, options.seconds - 1) }, (_, i) => `${started.documents}-${i + 1}`)
+  for (const [i, folder] of next.entries()) writeDocuments(folder, apis(upstream.url, i + 1))
   const reloads: number[] = []
-  const before = cpuTime(running.pid)
-  let cpu = 0
+  const until = performance.now() + (options.seconds - 1) * 1000
   const loading = generate(load)
-  // A reload a second; the files are written before its time is taken.
-  for (let generation = 1; generation < options.seconds; generation++) {
+  for (const [i, folder] of next.entries()) {
     await pause(500)
-    writeDocuments(started.documents, apis(upstream.url, generation))
+    rmSync(started.documents, { recursive: true })
+    renameSync(folder, started.documents)
     const from = performance.now()
     await started.svc('GET', '/svc/reload?block=true')
-    reloads.push(performance.now() - from)
-    await mustAnswer(started, generation)
-    await pause(Math.max(0, 500 - reloads.at(-1)!))
+    const took = performance.now() - from
+    reloads.push(took)
+    await mustAnswer(started, i + 1)
+    // A reload a second, all of them under load.
+    await pause(Math.max(0, 500 - took))
+    if (performance.now() > until) break
   }
   const loud = await loading
-  cpu = cpuTime(running.pid) - before
   running.mustRun()
   const { rss } = memory(running.pid)
   await started.stop()
-  return { reloads, cpuMs: cpu / 1000, quiet, loud, rss }
+  return { reloads, quiet, loud, rss }
 }
 
 /** @throws Error when the next request is still answered by an older document */
@@ -103,6 +112,18 @@ function table(rounds: readonly Round[], apis: number): Table {
     figure(loud.refused + loud.broken),
     figure(rss)
   ])
-  const head = ['round', 'reloads', 'median ms', 'longest ms', 'p99 before', 'worst before', 'p99 meanwhile', 'worst meanwhile', 'requests', 'failed', 'RSS MiB']
+  const head = [
+    'round',
+    'reloads',
+    'median ms',
+    'longest ms',
+    'p99 before',
+    'worst before',
+    'p99 meanwhile',
+    'worst meanwhile',
+    'requests',
+    'failed',
+    'RSS MiB'
+  ]
   return { caption: `${figure(apis)} APIs, all changed each time, reloaded at 2,000 requests/s`, head, rows }
 }

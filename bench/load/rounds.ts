@@ -47,8 +47,25 @@ export async function alternate(entries: readonly Entry[], upstream: Running, op
 
 async function measureWarm(entry: Entry, started: Started, options: Options): Promise<Round> {
   const load = { connections: 64, seconds: options.seconds, ...started.load, ...entry.load }
+  await mustAnswer(entry, load)
   await generate({ ...load, seconds: warmUp(options) })
   return measure(started, load, entry.expects)
+}
+
+/**
+ * The generators tell refusals from answers and no more: one look says which refusal it is. It also takes what a limit
+ * of one request lets through.
+ * @throws Error when it answers something else
+ */
+async function mustAnswer({ contender, expects }: Entry, load: Load): Promise<void> {
+  const ask = async () => {
+    const response = await fetch(new URL(load.paths?.[0] ?? load.url, load.url), { headers: { ...load.headers } })
+    await response.body?.cancel()
+    return response.status
+  }
+  const [, second] = [await ask(), await ask()]
+  const wanted = expects === 'refusal' ? 429 : 200
+  if (second !== wanted) throw new Error(`${contender.name} answers ${second} instead of ${wanted}`)
 }
 
 export function warmUp({ seconds }: Options): number {
@@ -88,7 +105,15 @@ export function ratio(results: Results, of: Figure, one: string, other: string):
 /** Medians, with the ratio to each of `against` in requests a second and in CPU time. */
 export function medians(caption: string, results: Results, against: readonly string[]): Table {
   const known = against.filter(name => results.has(name))
-  const head = ['', 'requests/s', 'p50 ms', 'p99 ms', 'CPU µs/request', 'RSS MiB', ...known.flatMap(name => [`rate ÷ ${name}`, `CPU ÷ ${name}`])]
+  const head = [
+    '',
+    'requests/s',
+    'p50 ms',
+    'p99 ms',
+    'CPU µs/request',
+    'RSS MiB',
+    ...known.flatMap(name => [`rate ÷ ${name}`, `CPU ÷ ${name}`])
+  ]
   const rows = [...results].map(([name, rounds]) => [
     name,
     figure(medianOf(rounds, 'perSecond')),
@@ -96,13 +121,28 @@ export function medians(caption: string, results: Results, against: readonly str
     figure(medianOf(rounds, 'p99'), 2),
     figure(medianOf(rounds, 'cpu'), 1),
     figure(medianOf(rounds, 'rss')),
-    ...known.flatMap(other => [figure(ratio(results, 'perSecond', name, other), 2), figure(ratio(results, 'cpu', name, other), 2)])
+    ...known.flatMap(other => [
+      figure(ratio(results, 'perSecond', name, other), 2),
+      figure(ratio(results, 'cpu', name, other), 2)
+    ])
   ])
   return { caption, head, rows }
 }
 
 export function everyRound(results: Results): Table {
-  const head = ['', 'round', 'requests/s', 'p50 ms', 'p99 ms', 'worst ms', 'CPU µs/request', 'RSS MiB', 'peak MiB', 'requests', 'failed']
+  const head = [
+    '',
+    'round',
+    'requests/s',
+    'p50 ms',
+    'p99 ms',
+    'worst ms',
+    'CPU µs/request',
+    'RSS MiB',
+    'peak MiB',
+    'requests',
+    'failed'
+  ]
   const rows = [...results].flatMap(([name, rounds]) =>
     rounds.map((round, i) => [
       name,
@@ -124,11 +164,23 @@ export function failures(results: Results): string[] {
     const failed = rounds.reduce((sum, round) => sum + round.failed, 0)
     const requests = rounds.reduce((sum, round) => sum + round.requests, 0)
     if (requests === 0) return [`${name}: no request was answered`]
-    return failed === 0 ? [] : [`${name}: ${figure(failed)} of ${figure(requests)} requests were not answered as expected`]
+    return failed === 0
+      ? []
+      : [`${name}: ${figure(failed)} of ${figure(requests)} requests were not answered as expected`]
   })
 }
 
 /** The usual report: medians, every round, failures. */
-export function report(caption: string, results: Results, against: readonly string[], targets: Report['targets']): Report {
-  return { tables: [medians(caption, results, against)], details: [everyRound(results)], targets, failures: failures(results) }
+export function report(
+  caption: string,
+  results: Results,
+  against: readonly string[],
+  targets: Report['targets']
+): Report {
+  return {
+    tables: [medians(caption, results, against)],
+    details: [everyRound(results)],
+    targets,
+    failures: failures(results)
+  }
 }

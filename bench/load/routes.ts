@@ -16,7 +16,9 @@ export const routes: Scenario = {
     const apis =
       (count: number): GatewayOptions['apis'] =>
       url =>
-        numbers.slice(0, count).map(i => ({ id: `api-${i}`, listenPath: `/api-${i}/`, upstream: url, access: 'keyless' }))
+        numbers
+          .slice(0, count)
+          .map(i => ({ id: `api-${i}`, listenPath: `/api-${i}/`, upstream: url, access: 'keyless' }))
     const many = `${numbers.length} APIs`
     const entries = [
       { contender: gateway({ name: 'one API', env, apis: apis(1) }), load: { paths: alike } },
@@ -24,8 +26,11 @@ export const routes: Scenario = {
     ]
     const results = await alternate(entries, upstream, options)
     await upstream.stop()
-    return report('Requests over all APIs in turn, 64 connections', results, ['one API'], [
-      target('requests/s ÷ one API', ratio(results, 'perSecond', many, 'one API'), '>=', 0.95)
-    ])
+    return report(
+      'Requests over all APIs in turn, 64 connections',
+      results,
+      ['one API'],
+      [target('requests/s ÷ one API', ratio(results, 'perSecond', many, 'one API'), '>=', 0.95)]
+    )
   }
 }

@@ -11,4 +11,15 @@ import { routes } from './routes.ts'
 import type { Scenario } from './scenario.ts'
 
 /** The one list of them. */
-export const scenarios: readonly Scenario[] = [proxy, limited, refused, post, large, routes, reload, keys, latency, memory]
+export const scenarios: readonly Scenario[] = [
+  proxy,
+  limited,
+  refused,
+  post,
+  large,
+  routes,
+  reload,
+  keys,
+  latency,
+  memory
+]

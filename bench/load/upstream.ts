@@ -18,5 +18,11 @@ export function startLargeUpstream(bytes: number): Promise<Running> {
 
 function startNode(bytes: number): Promise<Running> {
   const file = fileURLToPath(new URL('servers/upstream.ts', import.meta.url))
-  return start({ name: 'upstream', place: 'others', program: process.execPath, args: [file, String(bytes), short], port: null })
+  return start({
+    name: 'upstream',
+    place: 'others',
+    program: process.execPath,
+    args: [file, String(bytes), short],
+    port: null
+  })
 }

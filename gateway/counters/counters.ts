@@ -6,12 +6,21 @@ import type { Slope } from '../limits/smoothing.ts'
 
 export type { Algorithm, Slope }
 
+/**
+ * The first 128 bits of sha256(id) as signed numbers of 32 bits, so that counting hashes nothing per request. Members,
+ * not an array: a million charges are then a million objects to look at and not three.
+ */
+export interface Words {
+  readonly w0: number
+  readonly w1: number
+  readonly w2: number
+  readonly w3: number
+}
+
 /** One limit that a request is held against. Built once (per key and API, or per API) and used for every request. */
-export interface Charge {
+export interface Charge extends Words {
   /** Which counter; charges with equal ids share it. */
   readonly id: string
-  /** The first 128 bits of sha256(id), so that counting hashes nothing per request. */
-  readonly words: Uint32Array
   readonly kind: 'rate' | 'quota'
   /** Of a rate; a quota counts a period from its first request. */
   readonly algorithm: Algorithm
@@ -24,18 +33,16 @@ export interface Charge {
   readonly countsRefused: boolean
 }
 
-export function charge(id: string, given: Omit<Charge, 'id' | 'words'>): Charge {
+export function charge(id: string, given: Omit<Charge, 'id' | keyof Words>): Charge {
   // One shape for all charges, whatever the order of members in `given`.
   const { kind, algorithm, allowed, perMs, slope, countsRefused } = given
-  return { id, words: wordsOf(id), kind, algorithm, allowed, perMs, slope, countsRefused }
+  const { w0, w1, w2, w3 } = wordsOf(id)
+  return { id, w0, w1, w2, w3, kind, algorithm, allowed, perMs, slope, countsRefused }
 }
 
-/** The first 128 bits of sha256(id). */
-export function wordsOf(id: string): Uint32Array {
+export function wordsOf(id: string): Words {
   const digest = createHash('sha256').update(id).digest()
-  const words = new Uint32Array(4)
-  for (let i = 0; i < 4; i++) words[i] = digest.readUInt32LE(i * 4)
-  return words
+  return { w0: digest.readInt32LE(0), w1: digest.readInt32LE(4), w2: digest.readInt32LE(8), w3: digest.readInt32LE(12) }
 }
 
 /** How one limit stands after a charge or a look. */

@@ -3,7 +3,15 @@ import type { Clock, Random } from '../../config/world.ts'
 import { quotaEnd, quotaRuns } from '../limits/quota.ts'
 import { bucketEnd, bucketRuns, fixedEnd, fixedRuns, logBlocker, logBound } from '../limits/rate.ts'
 import { heldAllowance, nextAllowance } from '../limits/smoothing.ts'
-import { type Charge, type CounterState, type Counters, type Standing, type Verdict, wordsOf } from './counters.ts'
+import {
+  type Charge,
+  type CounterState,
+  type Counters,
+  type Standing,
+  type Verdict,
+  type Words,
+  wordsOf
+} from './counters.ts'
 import { leaving } from './leaving.ts'
 import { Logs } from './logs.ts'
 import {
@@ -20,14 +28,13 @@ import {
   NEXT_AT,
   QUOTA,
   Records,
-  SEEN,
-  type Segment
+  SEEN
 } from './records.ts'
 
 export interface CountersMemoryOptions {
   readonly clock: Pick<Clock, 'now'>
   readonly random?: Random
-  /** At most so many counters (64 to 130 bytes each); then the least used leave, ended ones first, quotas last. */
+  /** At most so many counters (75 to 110 bytes each); then the least used leave, ended ones first, quotas last. */
   readonly maxEntries?: number
   /** At most so many bytes of sliding-log entries; then the logs of the least used begin anew. */
   readonly maxLogBytes?: number
@@ -49,11 +56,12 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
   const { clock, random = { bytes: randomBytes }, maxEntries = 4_000_000, maxLogBytes = 256 * 1024 * 1024 } = options
   const records = new Records(maxEntries, random)
   const logs = new Logs(maxLogBytes, Math.floor(clock.now()))
-  const { clear, remove, makeRoom, freeLog } = leaving(records, logs)
+  const { pages } = records
+  const { kindAt, clear, remove, makeRoom, freeLog } = leaving(records, logs)
   let latest = -Infinity
   /** What the next dump looks at: charges of changed quotas (each once, by CHANGED), and forgotten ids. */
   let changed: Charge[] = []
-  const forgotten = new Map<string, Uint32Array>()
+  const forgotten = new Map<string, Words>()
 
   // A system clock that is set back by little stands still instead; one set back by more is followed.
   function moment(): number {
@@ -62,33 +70,32 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
     return latest
   }
 
-  function place(segment: Segment, hash: number, words: Uint32Array, kind: number, now: number): number {
-    const found = segment.find(hash, words)
-    if (found >= 0) {
-      // Another algorithm than before: what it counted says nothing to this one.
-      if ((segment.whole[found * 16 + KIND]! & kindOf) !== kind) clear(segment, found, kind)
-      return found
+  /** The record of this id, new or as it was. */
+  function place(words: Words, kind: number, now: number): number {
+    const found = records.find(words)
+    if (found < 0) {
+      makeRoom(now)
+      return records.add(words, kind)
     }
-    if (segment.used >= segment.room) makeRoom(segment, now)
-    return segment.add(hash, words, kind)
+    // Another algorithm than before: what it counted says nothing to this one.
+    if (kindAt(found) !== kind) clear(found, kind)
+    return found
   }
 
   function chargeQuota(limit: Charge, now: number, standings: Standing[]): boolean {
-    const hash = records.hash(limit.words)
-    const segment = records.segment(hash)
-    const at = place(segment, hash, limit.words, QUOTA, now)
-    const { whole, real } = segment
-    const r = at * 8
+    const number = place(limit, QUOTA, now)
+    const { whole, real } = pages.of(number)
+    const r = pages.at(number)
     const before = real[r + END]!
     const count = quotaRuns(before, now) ? real[r + COUNT]! + 1 : 1
     const end = quotaEnd(before, now, limit.perMs)
     real[r + COUNT] = count
     real[r + END] = end
     real[r + SEEN] = now
-    if ((whole[at * 16 + KIND]! & CHANGED) === 0) {
-      whole[at * 16 + KIND] = QUOTA | CHANGED
+    if ((whole[r * 2 + KIND]! & CHANGED) === 0) {
+      whole[r * 2 + KIND] = QUOTA | CHANGED
       // Only where nobody dumps: at least half of them have left this memory.
-      if (changed.length >= 2 * maxEntries) changed = changed.filter(isChanged)
+      if (changed.length >= 2 * maxEntries) changed = changed.filter(limit => findChanged(limit) >= 0)
       changed.push(limit)
     }
     const { allowed } = limit
@@ -102,14 +109,12 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
   }
 
   function chargeRate(limit: Charge, now: number, standings: Standing[]): boolean {
-    const { words, allowed, perMs, slope } = limit
+    const { allowed, perMs, slope } = limit
     const kind = kindOfRate(limit)
-    const hash = records.hash(words)
-    const segment = records.segment(hash)
-    const at = place(segment, hash, words, kind, now)
-    const { whole, real } = segment
-    const w = at * 16
-    const r = at * 8
+    const number = place(limit, kind, now)
+    const { whole, real } = pages.of(number)
+    const r = pages.at(number)
+    const w = r * 2
 
     let n = real[r + COUNT]!
     let end = real[r + END]!
@@ -152,7 +157,7 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
         if (logs.full) {
           // The log goes on from what is stored.
           whole[w + ASIDE] = first
-          while (logs.full && freeLog(now, segment, at));
+          while (logs.full && freeLog(number));
           for (; logs.full && n > 0; n--) first = logs.dropOldest(first)
         }
         first = logs.append(first, now)
@@ -163,7 +168,7 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
       if (slope !== null) end = Math.max(end, now + 2 * slope.delayMs)
     } else {
       if (passes) n++
-      whole[w + ASIDE] = slope === null ? 0 : Math.min(Math.ceil(slope.delayMs / 500), 0xffffffff)
+      whole[w + ASIDE] = slope === null ? 0 : Math.min(Math.ceil(slope.delayMs / 500), 0x7fffffff)
     }
     real[r + COUNT] = n
     real[r + END] = end
@@ -180,35 +185,31 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
   }
 
   function lookQuota(limit: Charge, now: number, standings: Standing[]): boolean {
-    const hash = records.hash(limit.words)
-    const segment = records.segment(hash)
-    const at = segment.find(hash, limit.words)
-    const known = at >= 0 && (segment.whole[at * 16 + KIND]! & kindOf) === QUOTA
-    const before = known ? segment.real[at * 8 + END]! : -Infinity
+    const number = records.find(limit)
+    const known = number >= 0 && kindAt(number) === QUOTA
+    const before = known ? pages.of(number).real[pages.at(number) + END]! : -Infinity
     const runs = quotaRuns(before, now)
     const { allowed } = limit
-    const remaining = Math.max(0, allowed - (runs ? segment.real[at * 8 + COUNT]! : 0))
+    const remaining = Math.max(0, allowed - (runs ? pages.of(number).real[pages.at(number) + COUNT]! : 0))
     const end = runs ? quotaEnd(before, now, limit.perMs) : 0
     standings.push({ allowed, remaining, reset: end === Infinity ? 0 : end, smoothed: null })
     return remaining > 0
   }
 
   function lookRate(limit: Charge, now: number, standings: Standing[]): boolean {
-    const { words, allowed, perMs, slope } = limit
+    const { allowed, perMs, slope } = limit
     const kind = kindOfRate(limit)
-    const hash = records.hash(words)
-    const segment = records.segment(hash)
-    const at = segment.find(hash, words)
-    const { whole, real } = segment
-    const known = at >= 0 && whole[at * 16 + KIND] === kind
-    const r = at * 8
+    const number = records.find(limit)
+    const known = number >= 0 && kindAt(number) === kind
+    const { whole, real } = known ? pages.of(number) : none
+    const r = known ? pages.at(number) : 0
 
-    let n = known ? real[r + COUNT]! : 0
+    let n = real[r + COUNT]!
     let reset = 0
     let first = 0
     let left = 0
     if (kind === LOG) {
-      first = known ? whole[at * 16 + ASIDE]! : 0
+      first = whole[r * 2 + ASIDE]!
       if (first !== 0) {
         const newest = logs.newest(first)
         const bound = logBound(now, perMs)
@@ -216,17 +217,17 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
       }
       n -= left
     } else if (kind === BUCKET) {
-      if (known && bucketRuns(real[r + END]!, now)) reset = bucketEnd(real[r + END]!, now, perMs)
+      if (bucketRuns(real[r + END]!, now)) reset = bucketEnd(real[r + END]!, now, perMs)
       else n = 0
     } else {
-      if (!(known && fixedRuns(real[r + END]!, now))) n = 0
+      if (!fixedRuns(real[r + END]!, now)) n = 0
       reset = fixedEnd(now, perMs)
     }
 
     let allowance = allowed
     if (slope !== null) {
-      const held = known ? heldAllowance(real[r + CURRENT]!, real[r + SEEN]!, now, allowed, slope) : 0
-      allowance = nextAllowance(held, known ? real[r + NEXT_AT]! : 0, now, n, allowed, slope)
+      const held = heldAllowance(real[r + CURRENT]!, real[r + SEEN]!, now, allowed, slope)
+      allowance = nextAllowance(held, real[r + NEXT_AT]!, now, n, allowed, slope)
     }
     const remaining = Math.max(0, allowance - n)
     if (kind === LOG) reset = remaining > 0 ? now : logs.timeAt(first, left + logBlocker(n, allowance)) + perMs
@@ -234,15 +235,10 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
     return remaining > 0
   }
 
-  function isChanged(limit: Charge): boolean {
-    return changedAt(limit.words) !== null
-  }
-
-  function changedAt(words: Uint32Array): { segment: Segment; at: number } | null {
-    const hash = records.hash(words)
-    const segment = records.segment(hash)
-    const at = segment.find(hash, words)
-    return at >= 0 && segment.whole[at * 16 + KIND] === (QUOTA | CHANGED) ? { segment, at } : null
+  /** The record of this id, if it is a quota that changed since the last dump, or -1. */
+  function findChanged(words: Words): number {
+    const number = records.find(words)
+    return number >= 0 && pages.of(number).whole[pages.at(number) * 2 + KIND] === (QUOTA | CHANGED) ? number : -1
   }
 
   return {
@@ -271,11 +267,9 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
     forget(ids) {
       for (const id of ids) {
         const words = wordsOf(id)
-        const hash = records.hash(words)
-        const segment = records.segment(hash)
-        const at = segment.find(hash, words)
-        const isRate = at >= 0 && (segment.whole[at * 16 + KIND]! & kindOf) !== QUOTA
-        if (at >= 0) remove(segment, at)
+        const number = records.find(words)
+        const isRate = number >= 0 && kindAt(number) !== QUOTA
+        if (number >= 0) remove(number)
         // An unknown id may be a quota that left this memory and still lies in the ledger.
         if (isRate) continue
         if (forgotten.size >= maxEntries) forgotten.delete(forgotten.keys().next().value!)
@@ -289,17 +283,17 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
         if (states.length >= limit) return states
         forgotten.delete(id)
         // Counted again since: it comes with the changed ones.
-        if (changedAt(words) === null) states.push({ id, count: 0, renews: 0 })
+        if (findChanged(words) < 0) states.push({ id, count: 0, renews: 0 })
       }
       let i = 0
       for (; i < changed.length && states.length < limit; i++) {
-        const { id, words } = changed[i]!
-        const found = changedAt(words)
-        if (found === null) continue
-        const { segment, at } = found
-        segment.whole[at * 16 + KIND] = QUOTA
-        const end = segment.real[at * 8 + END]!
-        states.push({ id, count: segment.real[at * 8 + COUNT]!, renews: end === Infinity ? 0 : end })
+        const number = findChanged(changed[i]!)
+        if (number < 0) continue
+        const { whole, real } = pages.of(number)
+        const r = pages.at(number)
+        whole[r * 2 + KIND] = QUOTA
+        const end = real[r + END]!
+        states.push({ id: changed[i]!.id, count: real[r + COUNT]!, renews: end === Infinity ? 0 : end })
       }
       changed = changed.slice(i)
       return states
@@ -310,29 +304,24 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
       for (const { id, count, renews } of states) {
         const end = renews === 0 ? Infinity : renews
         if (!quotaRuns(end, now) || count <= 0) continue
-        const words = wordsOf(id)
-        const hash = records.hash(words)
-        const segment = records.segment(hash)
-        const at = place(segment, hash, words, QUOTA, now)
-        const r = at * 8
-        const runs = quotaRuns(segment.real[r + END]!, now)
-        segment.real[r + COUNT] = runs ? Math.max(segment.real[r + COUNT]!, count) : count
-        segment.real[r + END] = runs ? Math.min(segment.real[r + END]!, end) : end
-        segment.real[r + SEEN] = Math.max(segment.real[r + SEEN]!, now)
+        const number = place(wordsOf(id), QUOTA, now)
+        const { real } = pages.of(number)
+        const r = pages.at(number)
+        const runs = quotaRuns(real[r + END]!, now)
+        real[r + COUNT] = runs ? Math.max(real[r + COUNT]!, count) : count
+        real[r + END] = runs ? Math.min(real[r + END]!, end) : end
+        real[r + SEEN] = now
       }
     },
 
-    size() {
-      let entries = 0
-      let bytes = 0
-      for (const segment of records.segments) {
-        entries += segment.used
-        bytes += segment.capacity * 64
-      }
-      return { entries, bytes, logBytes: logs.bytes }
-    }
+    size: () => ({ entries: records.used, bytes: records.bytes, logBytes: logs.bytes })
   }
 }
+
+/** What an unknown counter looks like. */
+const none = { whole: new Int32Array(16), real: new Float64Array(8) }
+none.real[SEEN] = -Infinity
+none.real[END] = -Infinity
 
 function kindOfRate(limit: Charge): number {
   return limit.algorithm === 'bucket' ? BUCKET : limit.algorithm === 'fixed_window' ? FIXED : LOG

@@ -1,3 +1,5 @@
+import { Pages } from './pages.ts'
+
 /**
  * The entries of sliding logs. A log is a chain of chunks of 64 bytes that all come from one bounded arena: it takes
  * another chunk when it needs one and gives it back when its entries have left, so nothing is ever moved.
@@ -9,23 +11,13 @@
  * first chunk of a log, its last chunk × 64 + first entry × 8 + last entry (1 to 7).
  */
 
-const chunksPerPage = 16_384
 const unit = 4096
-
-class Page {
-  readonly whole: Uint32Array
-  readonly real: Float64Array
-  constructor() {
-    const buffer = new ArrayBuffer(chunksPerPage * 64)
-    this.whole = new Uint32Array(buffer)
-    this.real = new Float64Array(buffer)
-  }
-}
+const pageBytes = 1024 * 1024
 
 export class Logs {
   /** How many requests the last `drop` found to have left. */
   dropped = 0
-  readonly #pages: Page[] = []
+  readonly #pages = new Pages()
   readonly #most: number
   readonly #epoch: number
   /** Chunks that were given back, chained; and how many were ever taken (number 0 stands for none). */
@@ -34,12 +26,12 @@ export class Logs {
 
   /** At most `maxBytes`, in pages of 1 MiB (one at least). */
   constructor(maxBytes: number, epoch: number) {
-    this.#most = Math.max(1, Math.min(Math.floor(maxBytes / (chunksPerPage * 64)), 2 ** 12)) * chunksPerPage
+    this.#most = (Math.max(1, Math.min(Math.floor(maxBytes / pageBytes), 4096)) * pageBytes) / 64
     this.#epoch = epoch
   }
 
   get bytes(): number {
-    return this.#pages.length * chunksPerPage * 64
+    return this.#pages.bytes
   }
 
   /** No chunk can be taken: `append` needs a log to be freed first. */
@@ -52,24 +44,24 @@ export class Logs {
     const entry = (now - this.#epoch) * unit + 1
     if (first === 0) {
       const chunk = this.#take()
-      this.#real(chunk)[at(chunk) + 1] = entry
-      this.#whole(chunk)[at(chunk) * 2 + 1] = chunk * 64 + 9
+      this.#pages.of(chunk).real[this.#pages.at(chunk) + 1] = entry
+      this.#pages.of(chunk).whole[this.#pages.at(chunk) * 2 + 1] = chunk * 64 + 9
       return chunk
     }
-    const heads = this.#whole(first)
-    const h = at(first) * 2 + 1
+    const heads = this.#pages.of(first).whole
+    const h = this.#pages.at(first) * 2 + 1
     const ends = heads[h]!
     const last = ends >>> 6
-    const i = at(last) + (ends & 7)
-    const newest = this.#real(last)[i]!
-    if (newest - entry >= 0 && newest - entry < unit - 2) this.#real(last)[i] = newest + 1
+    const i = this.#pages.at(last) + (ends & 7)
+    const newest = this.#pages.of(last).real[i]!
+    if (newest - entry >= 0 && newest - entry < unit - 2) this.#pages.of(last).real[i] = newest + 1
     else if ((ends & 7) < 7) {
-      this.#real(last)[i + 1] = entry
+      this.#pages.of(last).real[i + 1] = entry
       heads[h] = ends + 1
     } else {
       const chunk = this.#take()
-      this.#real(chunk)[at(chunk) + 1] = entry
-      this.#whole(last)[at(last) * 2] = chunk
+      this.#pages.of(chunk).real[this.#pages.at(chunk) + 1] = entry
+      this.#pages.of(last).whole[this.#pages.at(last) * 2] = chunk
       heads[h] = chunk * 64 + (ends & 0x38) + 1
     }
     return first
@@ -80,7 +72,7 @@ export class Logs {
     this.dropped = 0
     const before = (bound - this.#epoch + 1) * unit
     while (first !== 0) {
-      const oldest = this.#real(first)[at(first) + this.#firstEntry(first)]!
+      const oldest = this.#pages.of(first).real[this.#pages.at(first) + this.#firstEntry(first)]!
       if (oldest >= before) return first
       this.dropped += countOf(oldest)
       first = this.#shift(first)
@@ -90,8 +82,8 @@ export class Logs {
 
   /** Takes out the oldest request alone. */
   dropOldest(first: number): number {
-    const real = this.#real(first)
-    const i = at(first) + this.#firstEntry(first)
+    const real = this.#pages.of(first).real
+    const i = this.#pages.at(first) + this.#firstEntry(first)
     if (countOf(real[i]!) === 1) return this.#shift(first)
     real[i] = real[i]! - 1
     return first
@@ -127,22 +119,22 @@ export class Logs {
 
   /** When the newest request came. */
   newest(first: number): number {
-    const ends = this.#whole(first)[at(first) * 2 + 1]!
-    return Math.floor(this.#real(ends >>> 6)[at(ends >>> 6) + (ends & 7)]! / unit) + this.#epoch
+    const ends = this.#pages.of(first).whole[this.#pages.at(first) * 2 + 1]!
+    return Math.floor(this.#pages.of(ends >>> 6).real[this.#pages.at(ends >>> 6) + (ends & 7)]! / unit) + this.#epoch
   }
 
   /** Gives all chunks of a log back. */
   free(first: number): void {
     if (first === 0) return
-    const last = this.#whole(first)[at(first) * 2 + 1]! >>> 6
-    this.#whole(last)[at(last) * 2] = this.#free
+    const last = this.#pages.of(first).whole[this.#pages.at(first) * 2 + 1]! >>> 6
+    this.#pages.of(last).whole[this.#pages.at(last) * 2] = this.#free
     this.#free = first
   }
 
   /** Takes the oldest entry out and gives the new first chunk. */
   #shift(first: number): number {
-    const whole = this.#whole(first)
-    const h = at(first) * 2
+    const whole = this.#pages.of(first).whole
+    const h = this.#pages.at(first) * 2
     const ends = whole[h + 1]!
     const entry = (ends >>> 3) & 7
     if (ends >>> 6 === first ? entry < (ends & 7) : entry < 7) {
@@ -150,7 +142,7 @@ export class Logs {
       return first
     }
     const next = whole[h]!
-    if (next !== 0) this.#whole(next)[at(next) * 2 + 1] = (ends & ~0x38) + 8
+    if (next !== 0) this.#pages.of(next).whole[this.#pages.at(next) * 2 + 1] = (ends & ~0x38) + 8
     whole[h] = this.#free
     this.#free = first
     return next
@@ -158,12 +150,12 @@ export class Logs {
 
   #walk(first: number, onto: (entry: number) => boolean): void {
     if (first === 0) return
-    const ends = this.#whole(first)[at(first) * 2 + 1]!
+    const ends = this.#pages.of(first).whole[this.#pages.at(first) * 2 + 1]!
     const last = ends >>> 6
     let i = (ends >>> 3) & 7
-    for (let chunk = first; ; i = 1, chunk = this.#whole(chunk)[at(chunk) * 2]!) {
-      const real = this.#real(chunk)
-      for (const end = chunk === last ? ends & 7 : 7; i <= end; i++) if (!onto(real[at(chunk) + i]!)) return
+    for (let chunk = first; ; i = 1, chunk = this.#pages.of(chunk).whole[this.#pages.at(chunk) * 2]!) {
+      const real = this.#pages.of(chunk).real
+      for (const end = chunk === last ? ends & 7 : 7; i <= end; i++) if (!onto(real[this.#pages.at(chunk) + i]!)) return
       if (chunk === last) return
     }
   }
@@ -172,28 +164,15 @@ export class Logs {
     let chunk = this.#free
     if (chunk === 0) {
       chunk = this.#taken++
-      if (this.#pages.length <= chunk >>> 14) this.#pages.push(new Page())
-    } else this.#free = this.#whole(chunk)[at(chunk) * 2]!
-    this.#whole(chunk)[at(chunk) * 2] = 0
+      this.#pages.reach(chunk)
+    } else this.#free = this.#pages.of(chunk).whole[this.#pages.at(chunk) * 2]!
+    this.#pages.of(chunk).whole[this.#pages.at(chunk) * 2] = 0
     return chunk
   }
 
   #firstEntry(first: number): number {
-    return (this.#whole(first)[at(first) * 2 + 1]! >>> 3) & 7
+    return (this.#pages.of(first).whole[this.#pages.at(first) * 2 + 1]! >>> 3) & 7
   }
-
-  #whole(chunk: number): Uint32Array {
-    return this.#pages[chunk >>> 14]!.whole
-  }
-
-  #real(chunk: number): Float64Array {
-    return this.#pages[chunk >>> 14]!.real
-  }
-}
-
-/** Where a chunk begins in its page, in real numbers. */
-function at(chunk: number): number {
-  return (chunk & (chunksPerPage - 1)) * 8
 }
 
 function countOf(entry: number): number {

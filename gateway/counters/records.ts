@@ -1,12 +1,14 @@
 import type { Random } from '../../config/world.ts'
+import type { Words } from './counters.ts'
+import { Pages } from './pages.ts'
 
 /**
- * Counters as records of 64 bytes, one cache line, found by their 128-bit id through open addressing with linear
- * probing. The records lie in segments that grow each by itself, so that growing never moves more than some thousands.
- * A segment is one buffer: as a SharedArrayBuffer it would serve threads.
+ * Counters as records of 64 bytes, one cache line, that lie one behind the other in pages and never move. An index of
+ * whole numbers, by open addressing with linear probing, leads from the 128-bit id to the record's number. It has up to
+ * 256 parts that grow each by itself, so that no growth lets a request wait for more than some thousand records.
  */
 
-/** What a record counts; 0: the place is free. */
+/** What a record counts; 0: it is free. */
 export const BUCKET = 1
 export const FIXED = 2
 export const LOG = 3
@@ -30,138 +32,144 @@ export const END = 5
 export const CURRENT = 6
 export const NEXT_AT = 7
 
-const fill = 0.75
-
-export class Segment {
-  /** Places taken, and how many may be before there must be room made. */
+export class Records {
+  /** Records in use; all records ever used have a lower number than `reached`. */
   used = 0
-  room = 0
-  /** Where making room goes on looking. */
-  hand = 0
-  capacity = 0
-  whole: Uint32Array
-  real: Float64Array
-  readonly #most: number
-  readonly #hash: (words: Uint32Array, from: number) => number
+  reached = 0
+  readonly pages: Pages
+  readonly most: number
+  /** 0: free; else the record's number + 1 in the lower bits, and above them as many of the hash's bits as have room. */
+  readonly #parts: Int32Array[]
+  /** Records in each part. */
+  readonly #held: Int32Array
+  readonly #tag: number
+  /** The last record that was given back; each leads to the one before. -1: none. */
+  #free = -1
+  readonly #factors: Int32Array
 
-  constructor(most: number, hash: (words: Uint32Array, from: number) => number) {
-    this.#most = most
-    this.#hash = hash
-    this.whole = new Uint32Array(0)
-    this.real = new Float64Array(0)
-    this.rebuild(8, () => true)
+  constructor(most: number, random: Random) {
+    this.most = most
+    this.pages = new Pages()
+    let parts = 1
+    while (parts < 256 && parts * 64 < most) parts *= 2
+    this.#parts = Array.from({ length: parts }, () => new Int32Array(16))
+    this.#held = new Int32Array(parts)
+    this.#tag = -(2 ** (32 - Math.clz32(most)))
+    // Secret factors: whoever chooses ids cannot choose where they lie, hence not make them collide.
+    this.#factors = new Int32Array(4)
+    const bytes = random.bytes(16)
+    for (let i = 0; i < 4; i++) this.#factors[i] = bytes.readInt32LE(i * 4) | 1
   }
 
-  /** As many records as it may ever hold. */
-  get full(): boolean {
-    return this.used >= this.#most
+  get bytes(): number {
+    return this.#parts.reduce((bytes, part) => bytes + part.length * 4, this.pages.bytes)
   }
 
-  /** Where the record of this id lies, or -1. */
-  find(hash: number, words: Uint32Array): number {
-    const { whole, capacity } = this
-    for (let at = this.#home(hash); ; at = at + 1 === capacity ? 0 : at + 1) {
-      const w = at * 16
-      if (whole[w + KIND] === 0) return -1
-      if (whole[w] === words[0] && whole[w + 1] === words[1] && whole[w + 2] === words[2] && whole[w + 3] === words[3])
-        return at
+  /** The number of this id's record, or -1. */
+  find(words: Words): number {
+    const tag = this.#tag
+    const hash = this.#hash(words.w0, words.w1, words.w2, words.w3)
+    const index = this.#parts[this.#partOf(hash)]!
+    const mask = index.length - 1
+    for (let slot = hash & mask; ; slot = (slot + 1) & mask) {
+      const entry = index[slot]!
+      if (entry === 0) return -1
+      if (((entry ^ hash) & tag) !== 0) continue
+      const number = (entry & ~tag) - 1
+      const { whole } = this.pages.of(number)
+      const w = this.pages.at(number) * 2
+      if (whole[w] === words.w0 && whole[w + 1] === words.w1 && whole[w + 2] === words.w2 && whole[w + 3] === words.w3)
+        return number
     }
   }
 
-  /** A new, empty record for an id that has none; the caller has made room. */
-  add(hash: number, words: Uint32Array, kind: number): number {
-    const { whole, capacity } = this
-    let at = this.#home(hash)
-    while (whole[at * 16 + KIND] !== 0) at = at + 1 === capacity ? 0 : at + 1
-    whole.set(words, at * 16)
+  /** A new, empty record for an id that has none; the caller has seen to `used` being below `most`. */
+  add(words: Words, kind: number): number {
+    let number = this.#free
+    if (number < 0) {
+      number = this.reached++
+      this.pages.reach(number)
+    } else this.#free = this.pages.of(number).whole[this.pages.at(number) * 2 + ASIDE]!
+    const { whole } = this.pages.of(number)
+    const w = this.pages.at(number) * 2
+    whole[w] = words.w0
+    whole[w + 1] = words.w1
+    whole[w + 2] = words.w2
+    whole[w + 3] = words.w3
     this.used++
-    this.clear(at, kind)
-    return at
+    const part = this.#partOf(this.#hashOf(number))
+    if (++this.#held[part]! * 2 > this.#parts[part]!.length) this.#grow(part)
+    this.#enter(number, this.#parts[part]!)
+    this.clear(number, kind)
+    return number
   }
 
   /** Makes a record say nothing. */
-  clear(at: number, kind: number): void {
-    const { whole, real } = this
-    whole[at * 16 + KIND] = kind
-    whole[at * 16 + ASIDE] = 0
-    real[at * 8 + SEEN] = -Infinity
-    real[at * 8 + COUNT] = 0
-    real[at * 8 + END] = -Infinity
-    real[at * 8 + CURRENT] = 0
-    real[at * 8 + NEXT_AT] = 0
+  clear(number: number, kind: number): void {
+    const { whole, real } = this.pages.of(number)
+    const r = this.pages.at(number)
+    whole[r * 2 + KIND] = kind
+    whole[r * 2 + ASIDE] = 0
+    real[r + SEEN] = -Infinity
+    real[r + COUNT] = 0
+    real[r + END] = -Infinity
+    real[r + CURRENT] = 0
+    real[r + NEXT_AT] = 0
   }
 
-  /** Frees a place; the records behind it move up, so that no look-up meets a gap. */
-  remove(at: number): void {
-    const { whole, capacity } = this
+  remove(number: number): void {
+    const hash = this.#hashOf(number)
+    const part = this.#partOf(hash)
+    const index = this.#parts[part]!
+    const mask = index.length - 1
+    this.#held[part]!--
+    let gap = hash & mask
+    while ((index[gap]! & ~this.#tag) - 1 !== number) gap = (gap + 1) & mask
+    // The entries behind it move up, so that no look-up meets a gap, unless their home lies behind the gap.
+    for (let slot = (gap + 1) & mask; index[slot] !== 0; slot = (slot + 1) & mask) {
+      const home = this.#hashOf((index[slot]! & ~this.#tag) - 1) & mask
+      if (((slot - home) & mask) < ((slot - gap) & mask)) continue
+      index[gap] = index[slot]!
+      gap = slot
+    }
+    index[gap] = 0
+    this.clear(number, 0)
+    this.pages.of(number).whole[this.pages.at(number) * 2 + ASIDE] = this.#free
+    this.#free = number
     this.used--
-    let gap = at
-    for (let next = gap; ; ) {
-      next = next + 1 === capacity ? 0 : next + 1
-      const w = next * 16
-      if (whole[w + KIND] === 0) break
-      // A record may fill the gap unless its home lies behind the gap, on the way to where it is.
-      const home = this.#home(this.#hash(whole, w))
-      const stays = gap < next ? gap < home && home <= next : gap < home || home <= next
-      if (stays) continue
-      whole.copyWithin(gap * 16, w, w + 16)
-      gap = next
-    }
-    whole[gap * 16 + KIND] = 0
   }
 
-  /** Moves what `keeps` approves of into a new buffer of about this many places. */
-  rebuild(capacity: number, keeps: (segment: Segment, at: number) => boolean): void {
-    const { whole: old, capacity: before } = this
-    const kept: number[] = []
-    for (let at = 0; at < before; at++) if (old[at * 16 + KIND] !== 0 && keeps(this, at)) kept.push(at)
-    this.capacity = Math.min(Math.ceil(capacity), Math.ceil(this.#most / fill) + 1)
-    this.room = Math.min(this.#most, Math.floor(this.capacity * fill))
-    const buffer = new ArrayBuffer(this.capacity * 64)
-    this.whole = new Uint32Array(buffer)
-    this.real = new Float64Array(buffer)
-    this.used = kept.length
-    this.hand = 0
-    for (const from of kept) {
-      const w = from * 16
-      let at = this.#home(this.#hash(old, w))
-      while (this.whole[at * 16 + KIND] !== 0) at = at + 1 === this.capacity ? 0 : at + 1
-      for (let i = 0; i < 16; i++) this.whole[at * 16 + i] = old[w + i]!
-    }
+  #enter(number: number, index: Int32Array): void {
+    const mask = index.length - 1
+    const hash = this.#hashOf(number)
+    let slot = hash & mask
+    while (index[slot] !== 0) slot = (slot + 1) & mask
+    index[slot] = (hash & this.#tag) | (number + 1)
   }
 
-  #home(hash: number): number {
-    return Math.floor((hash / 4294967296) * this.capacity)
-  }
-}
-
-export class Records {
-  readonly segments: readonly Segment[]
-  readonly #factors: Uint32Array
-
-  /** At most `most` records; a segment that is full before the others loses some from then on. */
-  constructor(most: number, random: Random) {
-    // Secret factors: whoever chooses ids cannot choose where they lie, hence not make them collide.
-    this.#factors = new Uint32Array(4)
-    const bytes = random.bytes(16)
-    for (let i = 0; i < 4; i++) this.#factors[i] = bytes.readUInt32LE(i * 4) | 1
-    const hash = (words: Uint32Array, from: number) => this.hash(words, from)
-    let count = 1
-    while (count < 1024 && most / count > 4096) count *= 2
-    this.segments = Array.from({ length: count }, () => new Segment(Math.max(1, Math.floor(most / count)), hash))
+  #grow(part: number): void {
+    const old = this.#parts[part]!
+    const index = new Int32Array(old.length * 2)
+    for (const entry of old) if (entry !== 0) this.#enter((entry & ~this.#tag) - 1, index)
+    this.#parts[part] = index
   }
 
-  /** 32 bits of the id that begins at `from`. */
-  hash(words: Uint32Array, from = 0): number {
+  /** The slot in a part takes the lower bits of the hash, the tag the upper ones. */
+  #partOf(hash: number): number {
+    return (hash >>> 15) & (this.#parts.length - 1)
+  }
+
+  #hashOf(number: number): number {
+    const { whole } = this.pages.of(number)
+    const w = this.pages.at(number) * 2
+    return this.#hash(whole[w]!, whole[w + 1]!, whole[w + 2]!, whole[w + 3]!)
+  }
+
+  #hash(w0: number, w1: number, w2: number, w3: number): number {
     const f = this.#factors
-    let h = Math.imul(words[from]!, f[0]!) + Math.imul(words[from + 1]!, f[1]!)
-    h = (h + Math.imul(words[from + 2]!, f[2]!) + Math.imul(words[from + 3]!, f[3]!)) | 0
+    let h = (Math.imul(w0, f[0]!) + Math.imul(w1, f[1]!)) | 0
+    h = (h + Math.imul(w2, f[2]!) + Math.imul(w3, f[3]!)) | 0
     h = Math.imul(h ^ (h >>> 16), 0x2c1b3c6d)
-    return (h ^ (h >>> 15)) >>> 0
-  }
-
-  /** The segment that a record of this hash lies in. */
-  segment(hash: number): Segment {
-    return this.segments[hash & (this.segments.length - 1)]!
+    return h ^ (h >>> 15)
   }
 }

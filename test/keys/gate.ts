@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Settings } from '../../config/settings.ts'
-import { compile } from '../../config/validate.ts'
+import type { Key } from '../../config/shape/key.ts'
+import { compile, type Fault } from '../../config/validate.ts'
 import type { Clock, Log } from '../../config/world.ts'
 import { keys as keyRows } from '../../control/endpoints/keys.ts'
 import { policies as policyRows } from '../../control/endpoints/policies.ts'
@@ -48,12 +49,24 @@ interface Given {
   readonly apis?: Record<string, Partial<Pick<Api, 'orgId' | 'skipQuotaReset'>>>
 }
 
-interface Ends {
-  after(run: () => Promise<void> | void): void
+interface Test {
+  teardown(run: () => Promise<void> | void): void
+}
+
+/** Whatever an endpoint of keys and policies may answer. */
+type Body = Key & {
+  readonly key: string
+  readonly key_hash: string
+  readonly action: string
+  readonly status: string
+  readonly message: string
+  readonly faults: readonly Fault[]
+  readonly keys: readonly string[]
+  readonly pages: number
 }
 
 /** Keys, policies and their endpoints over real HTTP; closes itself after the test. */
-export async function gate(t: Ends, { gateway = {}, store = storeMemory(), apis: given = {} }: Given = {}) {
+export async function gate(t: Test, { gateway = {}, store = storeMemory(), apis: given = {} }: Given = {}) {
   const settings = compile(Settings)({ gateway: { secret: 'secret', ...gateway } })
   const clock = handClock()
   const changes = changesLocal()
@@ -88,7 +101,7 @@ export async function gate(t: Ends, { gateway = {}, store = storeMemory(), apis:
     serve(req, res, path, query)
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  t.after(async () => {
+  t.teardown(async () => {
     server.closeAllConnections()
     server.close()
     keys.close()
@@ -104,8 +117,7 @@ export async function gate(t: Ends, { gateway = {}, store = storeMemory(), apis:
       headers: { 'X-Svc-Authorization': 'secret' },
       ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) })
     })
-    // biome-ignore lint/suspicious/noExplicitAny: tests read answers of many shapes
-    return { status: answer.status, body: (await answer.json()) as any }
+    return { status: answer.status, body: (await answer.json()) as Body }
   }
 
   /** Charges a key once on an API, as a request would; 'unknown', 'closed' or which limit refused. */

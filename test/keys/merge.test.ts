@@ -9,13 +9,21 @@ const b = { B: {} }
 const both = { A: {}, B: {} }
 
 function apply(key: Key, policies: Record<string, Policy | null>): Key {
-  const applied = applyPolicies(key, 'default', Object.entries(policies).map(([id, policy]) => ({ id, policy })))
+  const applied = applyPolicies(
+    key,
+    'default',
+    Object.entries(policies).map(([id, policy]) => ({ id, policy }))
+  )
   if ('problem' in applied) throw new Error(applied.problem)
   return applied.key
 }
 
 function problem(key: Key, policies: Record<string, Policy | null>): string {
-  const applied = applyPolicies(key, 'default', Object.entries(policies).map(([id, policy]) => ({ id, policy })))
+  const applied = applyPolicies(
+    key,
+    'default',
+    Object.entries(policies).map(([id, policy]) => ({ id, policy }))
+  )
   return 'problem' in applied ? applied.problem : ''
 }
 
@@ -24,7 +32,10 @@ t.test('the table of semantics §12.8', async t => {
     [
       'the faster rate and the larger quota',
       {},
-      { P1: { rate: 10, per: 60, quota_max: 100, access_rights: a }, P2: { rate: 20, per: 60, quota_max: 50, access_rights: a } },
+      {
+        P1: { rate: 10, per: 60, quota_max: 100, access_rights: a },
+        P2: { rate: 20, per: 60, quota_max: 50, access_rights: a }
+      },
       { A: { limit: { rate: 20, per: 60, quota_max: 100 } } }
     ],
     [
@@ -33,32 +44,61 @@ t.test('the table of semantics §12.8', async t => {
       { P1: { rate: 5, per: 30, access_rights: a }, P2: { rate: 10, per: 60, access_rights: a } },
       { A: { limit: { rate: 5, per: 30 } } }
     ],
-    ['-1 is the largest quota', {}, { P1: { quota_max: -1, access_rights: a }, P2: { quota_max: 1000, access_rights: a } }, { A: { limit: { quota_max: -1 } } }],
+    [
+      '-1 is the largest quota',
+      {},
+      { P1: { quota_max: -1, access_rights: a }, P2: { quota_max: 1000, access_rights: a } },
+      { A: { limit: { quota_max: -1 } } }
+    ],
     [
       'what no partition covers comes from the key',
       { quota_max: 7, quota_renewal_rate: 60, rate: 1, per: 1 },
-      { P1: { partitions: { acl: true }, access_rights: a }, P2: { partitions: { rate_limit: true }, rate: 9, per: 3, access_rights: a } },
+      {
+        P1: { partitions: { acl: true }, access_rights: a },
+        P2: { partitions: { rate_limit: true }, rate: 9, per: 3, access_rights: a }
+      },
       { A: { limit: { rate: 9, per: 3, quota_max: 7, quota_renewal_rate: 60 } } }
     ],
     [
       'two policies that grant two APIs count on their own',
       {},
       { P1: { rate: 1, per: 1, access_rights: a }, P2: { rate: 2, per: 1, access_rights: b } },
-      { A: { limit: { rate: 1, per: 1 }, allowance_scope: 'P1' }, B: { limit: { rate: 2, per: 1 }, allowance_scope: 'P2' } }
+      {
+        A: { limit: { rate: 1, per: 1 }, allowance_scope: 'P1' },
+        B: { limit: { rate: 2, per: 1 }, allowance_scope: 'P2' }
+      }
     ],
     [
       'per_api: the own limit of an API, else the policy’s, shared',
       {},
-      { P1: { partitions: { per_api: true }, rate: 50, per: 1, access_rights: { A: { limit: { rate: 5, per: 1 } }, B: {} } } },
-      { A: { limit: { rate: 5, per: 1 }, allowance_scope: 'A' }, B: { limit: { rate: 50, per: 1 }, allowance_scope: 'P1' } }
+      {
+        P1: {
+          partitions: { per_api: true },
+          rate: 50,
+          per: 1,
+          access_rights: { A: { limit: { rate: 5, per: 1 } }, B: {} }
+        }
+      },
+      {
+        A: { limit: { rate: 5, per: 1 }, allowance_scope: 'A' },
+        B: { limit: { rate: 50, per: 1 }, allowance_scope: 'P1' }
+      }
     ],
-    ['one policy deleted, one left', {}, { gone: null, P1: { rate: 3, per: 1, access_rights: a } }, { A: { limit: { rate: 3, per: 1 } } }]
+    [
+      'one policy deleted, one left',
+      {},
+      { gone: null, P1: { rate: 3, per: 1, access_rights: a } },
+      { A: { limit: { rate: 3, per: 1 } } }
+    ]
   ]
   for (const [name, key, policies, rights] of cases) {
     t.strictSame(JSON.parse(JSON.stringify(apply(key, policies).access_rights)), rights, name)
   }
   t.equal(
-    problem({}, { P1: { partitions: { per_api: true }, access_rights: a }, P2: { partitions: { acl: true }, access_rights: a } }),
+    problem(
+      {},
+      { P1: { partitions: { per_api: true }, access_rights: a }, P2: { partitions: { acl: true }, access_rights: a } }
+    ),
     'cannot apply multiple policies when some have per_api set and some are partitioned'
   )
   t.equal(apply({}, { P1: { access_rights: a }, P2: { is_inactive: true, access_rights: a } }).is_inactive, true)
@@ -67,10 +107,16 @@ t.test('the table of semantics §12.8', async t => {
 })
 
 t.test('policies that cannot be applied say why', async t => {
-  t.equal(problem({}, { P: { partitions: { per_api: true, quota: true }, access_rights: a } }), 'cannot apply policy P which has per_api and any of partitions set')
+  t.equal(
+    problem({}, { P: { partitions: { per_api: true, quota: true }, access_rights: a } }),
+    'cannot apply policy P which has per_api and any of partitions set'
+  )
   t.match(problem({}, { P: { org_id: 'other', access_rights: a } }), /another organisation/)
   t.equal(problem({ access_rights: a }, { x: null, y: null }), 'key has no valid policies to be applied')
-  t.equal(problem({}, { P: { partitions: { quota: true }, quota_max: 1, access_rights: a } }), 'key has no valid policies to be applied')
+  t.equal(
+    problem({}, { P: { partitions: { quota: true }, quota_max: 1, access_rights: a } }),
+    'key has no valid policies to be applied'
+  )
 })
 
 t.test('values that policies control are theirs, whatever the key says', async t => {
@@ -101,11 +147,15 @@ t.test('policies without rights set the root, and keys keep their own rights whe
 })
 
 t.test('without policies each API with a limit of its own has a scope of its own', async t => {
-  t.strictSame(apply({ access_rights: { A: { limit: { rate: 1, per: 1 } }, B: { limit: { rate: 0, per: 0 } }, C: {} } }, {}).access_rights, {
-    A: { limit: { rate: 1, per: 1 }, allowance_scope: 'A' },
-    B: { limit: { rate: 0, per: 0 } },
-    C: {}
-  })
+  t.strictSame(
+    apply({ access_rights: { A: { limit: { rate: 1, per: 1 } }, B: { limit: { rate: 0, per: 0 } }, C: {} } }, {})
+      .access_rights,
+    {
+      A: { limit: { rate: 1, per: 1 }, allowance_scope: 'A' },
+      B: { limit: { rate: 0, per: 0 } },
+      C: {}
+    }
+  )
 })
 
 t.test('smoothing travels with the rate that wins', async t => {
@@ -118,34 +168,52 @@ t.test('smoothing travels with the rate that wins', async t => {
 
 t.test('unlimited rates win, rates that say nothing never do', async t => {
   const limited = { rate: 10, per: 60, access_rights: a }
-  t.match(apply({}, { limited, free: { rate: -1, per: 1, access_rights: a } }).access_rights, { A: { limit: { rate: -1 } } })
-  t.match(apply({}, { none: { rate: 0, per: 60, access_rights: a }, limited }).access_rights, { A: { limit: { rate: 10 } } })
-  t.match(apply({}, { limited, none: { rate: 1000, per: 0, access_rights: a } }).access_rights, { A: { limit: { rate: 10 } } })
+  t.match(apply({}, { limited, free: { rate: -1, per: 1, access_rights: a } }).access_rights, {
+    A: { limit: { rate: -1 } }
+  })
+  t.match(apply({}, { none: { rate: 0, per: 60, access_rights: a }, limited }).access_rights, {
+    A: { limit: { rate: 10 } }
+  })
+  t.match(apply({}, { limited, none: { rate: 1000, per: 0, access_rights: a } }).access_rights, {
+    A: { limit: { rate: 10 } }
+  })
 })
 
 t.test('rights of several policies are united', async t => {
   const endpoints = (rate: number, per: number) => [{ path: '/x', methods: [{ name: 'GET', limit: { rate, per } }] }]
   const one = {
     versions: ['v1'],
-    allowed_urls: [{ url: '/b', methods: ['GET'] }, { url: '/a', methods: ['GET'] }],
+    allowed_urls: [
+      { url: '/b', methods: ['GET'] },
+      { url: '/a', methods: ['GET'] }
+    ],
     endpoints: endpoints(1, 60)
   }
   const two = {
     versions: ['v2', 'v1'],
-    allowed_urls: [{ url: '/a', methods: ['POST', 'GET'] }, { url: '/c', methods: null }],
+    allowed_urls: [
+      { url: '/a', methods: ['POST', 'GET'] },
+      { url: '/c', methods: null }
+    ],
     disable_introspection: true,
     endpoints: [...endpoints(2, 120), { path: '/y', methods: [{ name: 'post', limit: { rate: 1, per: 1 } }] }]
   }
   const merged = {
     versions: ['v1', 'v2'],
-    allowed_urls: [{ url: '/b', methods: ['GET'] }, { url: '/a', methods: ['GET', 'POST'] }, { url: '/c', methods: [] }],
+    allowed_urls: [
+      { url: '/b', methods: ['GET'] },
+      { url: '/a', methods: ['GET', 'POST'] },
+      { url: '/c', methods: [] }
+    ],
     endpoints: [
       { path: '/x', methods: [{ name: 'GET', limit: { rate: 2, per: 120 } }] },
       { path: '/y', methods: [{ name: 'post', limit: { rate: 1, per: 1 } }] }
     ],
     disable_introspection: true
   }
-  t.match(apply({}, { P1: { access_rights: { A: one } }, P2: { access_rights: { A: two } } }).access_rights, { A: merged })
+  t.match(apply({}, { P1: { access_rights: { A: one } }, P2: { access_rights: { A: two } } }).access_rights, {
+    A: merged
+  })
 })
 
 t.test('tags, meta data and flags', async t => {
@@ -156,7 +224,12 @@ t.test('tags, meta data and flags', async t => {
       P2: { tags: ['x', 'y'], meta_data: { c: 3 }, last_updated: '150', post_expiry_action: 'delete', access_rights: a }
     }
   )
-  t.match(applied, { meta_data: { a: 1, b: 2, c: 3 }, last_updated: '200', hmac_enabled: true, post_expiry_action: 'delete' })
+  t.match(applied, {
+    meta_data: { a: 1, b: 2, c: 3 },
+    last_updated: '200',
+    hmac_enabled: true,
+    post_expiry_action: 'delete'
+  })
   t.strictSame(applied.tags, ['k', 'x', 'y'])
 })
 
@@ -178,7 +251,8 @@ t.test('what is given is never changed', async t => {
   t.equal(JSON.stringify([key, policy]), before)
 })
 
-const pace = ({ rate = 0, per = 0 }: { rate?: number; per?: number }) => (rate === 0 || per === 0 ? null : rate < 0 ? 0 : per / rate)
+const pace = ({ rate = 0, per = 0 }: { rate?: number; per?: number }) =>
+  rate === 0 || per === 0 ? null : rate < 0 ? 0 : per / rate
 const most = (quotas: number[]) => (quotas.includes(-1) ? -1 : Math.max(0, ...quotas))
 const anyPolicy = fc.record({
   rate: fc.integer({ min: -1, max: 20 }),

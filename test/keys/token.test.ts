@@ -38,7 +38,8 @@ t.test('ids of custom names depend on the organisation, ids of tokens do not', a
 })
 
 t.test('ids that cannot be told apart or presented have a fault', async t => {
-  for (const id of ['ab', 'x'.repeat(513), 'a\0b', 'a\nb', ' abc', 'abc ', '\ud800abc']) t.ok(idFault(id, 3), JSON.stringify(id))
+  for (const id of ['ab', 'x'.repeat(513), 'a\0b', 'a\nb', ' abc', 'abc ', '\ud800abc'])
+    t.ok(idFault(id, 3), JSON.stringify(id))
   for (const id of ['abc', 'x'.repeat(512), 'ä/ö ü', 'eyJvcmciOiJhIn0=']) t.equal(idFault(id, 3), null, id)
 })
 

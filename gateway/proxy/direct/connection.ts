@@ -19,7 +19,9 @@ export interface Owner {
   readonly clock: Clock
   /** The last TLS session with this origin; makes the next handshake cheaper. */
   session: Buffer | undefined
-  /** Takes requests now: connected, or free again. */
+  /** Takes requests from now on. */
+  connected(connection: Connection): void
+  /** Is free again. */
   ready(connection: Connection): void
   /** Never became ready. */
   failed(connection: Connection, fault: UpstreamFault): void
@@ -62,10 +64,12 @@ export class Connection implements Holder, BodySink {
       this.socket = socket
     } else this.socket = connect(options)
     const { socket } = this
-    this.cancelTimeout = owner.clock.after(owner.connectTimeoutMs, () => this.fail('connect_timeout', new Error('not connected in time')))
-    socket.on('connect', () => this.connected(secure ? 'securing' : 'ready'))
-    if (secure) (socket as TLSSocket).on('secureConnect', () => this.connected('ready'))
-    socket.on('data', bytes => this.read(bytes))
+    this.cancelTimeout = owner.clock.after(owner.connectTimeoutMs, () =>
+      this.fail('connect_timeout', new Error('not connected in time'))
+    )
+    socket.on('connect', () => this.advance(secure ? 'securing' : 'ready'))
+    if (secure) (socket as TLSSocket).on('secureConnect', () => this.advance('ready'))
+    socket.on('data', (bytes: Buffer) => this.read(bytes))
     socket.on('drain', () => this.body?.resume())
     socket.on('end', () => this.ended())
     socket.on('error', error => this.fail(faultCode(error, this.phase), error))
@@ -130,7 +134,11 @@ export class Connection implements Holder, BodySink {
     }
     const trailers = trailerPairs(raw)
     let last = '0\r\n'
-    for (let i = 0; i < trailers.length; i += 2) last += fieldLine(trailers[i]!, trailers[i + 1]!)
+    try {
+      for (let i = 0; i < trailers.length; i += 2) last += fieldLine(trailers[i]!, trailers[i + 1]!)
+    } catch (error) {
+      return this.fail('reset', error)
+    }
     this.socket.write(`${last}\r\n`, 'latin1')
   }
 
@@ -159,16 +167,19 @@ export class Connection implements Holder, BodySink {
     const { flight, phase } = this
     const stale = this.reused && !this.answered && code === 'reset'
     this.drop()
-    if (phase !== 'ready') return this.owner.failed(this, new UpstreamFault(code, 'unsent', cause))
+    if (phase !== 'ready') {
+      const met = code !== 'reset' ? code : phase === 'securing' ? 'tls' : 'connect'
+      return this.owner.failed(this, new UpstreamFault(met, 'unsent', cause))
+    }
     this.owner.gone(this, stale && flight !== null)
     flight?.listener.fault(new UpstreamFault(code, stale ? 'unanswered' : 'no', cause))
   }
 
-  private connected(phase: Phase): void {
+  private advance(phase: Phase): void {
     this.phase = phase
     if (phase !== 'ready' || this.dead) return
     this.cancelTimeout()
-    this.owner.ready(this)
+    this.owner.connected(this)
   }
 
   private keep(session: Buffer): void {

@@ -1,4 +1,4 @@
-import type { Flight, UpstreamListener, UpstreamRequest } from '../upstream.ts'
+import type { Flight, UpstreamFault, UpstreamListener, UpstreamRequest } from '../upstream.ts'
 
 /** Who has a flight: the pool while it waits, then a connection. */
 export interface Holder {
@@ -34,4 +34,18 @@ export class DirectFlight implements Flight {
   resume(): void {
     this.holder?.resume()
   }
+
+  /** Never takes off. Its listener hears of it after the caller of `send` has the flight in hand. */
+  faultSoon(fault: UpstreamFault): void {
+    this.holder = nobody
+    process.nextTick(deliver, this, fault)
+  }
+}
+
+const nobody: Holder = { abandon() {}, resume() {} }
+
+function deliver(flight: DirectFlight, fault: UpstreamFault): void {
+  if (flight.holder === null) return
+  flight.holder = null
+  flight.listener.fault(fault)
 }

@@ -6,7 +6,8 @@ export class Garbage extends Error {}
 /** Most lines of a head or a trailer section. */
 export const MOST_LINES = 1_000
 
-const tableOf = (allowed: RegExp) => Uint8Array.from({ length: 256 }, (_, code) => (allowed.test(String.fromCharCode(code)) ? 1 : 0))
+const tableOf = (allowed: RegExp) =>
+  Uint8Array.from({ length: 256 }, (_, code) => (allowed.test(String.fromCharCode(code)) ? 1 : 0))
 /** Characters of a field name (RFC 9110 §5.6.2). */
 const TOKEN = tableOf(/[!#$%&'*+.^_`|~0-9A-Za-z-]/)
 /** Characters of a field value or a reason (RFC 9110 §5.5); other control characters never reach a client. */

@@ -10,6 +10,10 @@ export const MOST_EXTENSION_BYTES = 4_096
 /** Digits of a chunk's size: 2^52 and less, so that it counts exactly. */
 const MOST_SIZE_DIGITS = 13
 
+/** A connection that once read a large head in parts does not keep the space. */
+const MOST_KEPT_BYTES = 4_096
+
+const NOTHING = Buffer.alloc(0)
 const CRLF = Buffer.from('\r\n')
 const HEAD_END = Buffer.from('\r\n\r\n')
 const HTTP_1 = Buffer.from('HTTP/1.')
@@ -18,7 +22,9 @@ const CR = 13
 const SEMICOLON = 59
 
 /** Value of a hexadecimal digit by its code; 255: none. */
-const HEX = Uint8Array.from({ length: 256 }, (_, code) => (/[0-9a-f]/i.test(String.fromCharCode(code)) ? Number.parseInt(String.fromCharCode(code), 16) : 255))
+const HEX = Uint8Array.from({ length: 256 }, (_, code) =>
+  /[0-9a-f]/i.test(String.fromCharCode(code)) ? Number.parseInt(String.fromCharCode(code), 16) : 255
+)
 
 const HEAD = 0
 const LENGTH = 1
@@ -51,7 +57,7 @@ export class AnswerParser {
   private digits = 0
   private extension = 0
   /** The part of a head or trailer section that has come so far. */
-  private held = Buffer.alloc(0)
+  private held: Buffer = NOTHING
   private heldBytes = 0
 
   /** The answer to one request begins. `method`: one to HEAD has no body. */
@@ -100,7 +106,10 @@ export class AnswerParser {
         case CHUNK_SIZE_LF:
           if (bytes[at++] !== LF) throw new Garbage('a chunk size without CRLF')
           if (this.left > 0) this.state = CHUNK_DATA
-          else {
+          else if (bytes[at] === CR && bytes[at + 1] === LF) {
+            this.state = DONE
+            return at + 2
+          } else {
             this.state = TRAILERS
             // The section ends like a head does; the CRLF that a head has before its fields is the one just read.
             this.hold(CRLF, 0)
@@ -227,21 +236,22 @@ export class AnswerParser {
       if (found >= 0) {
         if (found + 2 - at > MOST_HEAD_BYTES) throw new Garbage('a head without bound')
         this.sectionEnd = found + 4
-        return bytes.latin1Slice(at, found + 2)
+        return bytes.toString('latin1', at, found + 2)
       }
     }
     this.hold(bytes, at)
     const { held, heldBytes } = this
     const found = held.subarray(0, heldBytes).indexOf(HEAD_END, Math.max(0, before - 3))
     if (found < 0) {
-      if (heldBytes > MOST_HEAD_BYTES) throw new Garbage('a head without bound')
+      if (heldBytes > MOST_HEAD_BYTES + 1) throw new Garbage('a head without bound')
       this.checkHeld(before)
       return null
     }
     if (found + 2 > MOST_HEAD_BYTES) throw new Garbage('a head without bound')
     this.sectionEnd = at + found + 4 - before
     this.heldBytes = 0
-    return held.latin1Slice(0, found + 2)
+    if (held.length > MOST_KEPT_BYTES) this.held = NOTHING
+    return held.toString('latin1', 0, found + 2)
   }
 
   private hold(bytes: Buffer, at: number): void {

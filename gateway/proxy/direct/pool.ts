@@ -5,8 +5,9 @@ import type { DirectFlight, Holder } from './flight.ts'
 
 /** How often idle connections are looked at. */
 export const SWEEP_MS = 500
-/** Idle connections close in time for servers that close theirs after 5 s, as Node's do. */
+/** Idle connections close before servers that close theirs after 5 s, as Node's do. */
 const IDLE_SWEEPS = 4_000 / SWEEP_MS
+const SWEEPS_A_SECOND = 1_000 / SWEEP_MS
 /** Most requests that wait for a connection to one origin; more are refused at once. */
 export const MOST_WAITING = 10_000
 
@@ -44,21 +45,101 @@ export class Pool implements Owner, Holder {
   send(flight: DirectFlight): void {
     const connection = this.idle.pop()
     if (connection !== undefined) return connection.take(flight)
-    if (this.waiting >= MOST_WAITING) return faultSoon(flight, new UpstreamFault('connect', 'no', new Error('too many requests wait for a connection')))
+    if (this.waiting >= MOST_WAITING) {
+      return flight.faultSoon(new UpstreamFault('connect', 'no', new Error('too many requests wait for a connection')))
+    }
     this.enqueue(flight)
     this.connect()
   }
 
+  connected(connection: Connection): void {
+    this.connecting--
+    this.ready(connection)
+  }
+
   ready(connection: Connection): void {
-    if (!this.open.has(connection)) return
-    if (this.connectingHas(connection)) this.connecting--
     const flight = this.firstWaiting
     if (flight === null) {
-      connection.idleUntil = this.sweeps + Math.min(IDLE_SWEEPS, ((connection.keepsFor - 1) * 1_000) / SWEEP_MS)
+      connection.idleUntil = this.sweeps + Math.min(IDLE_SWEEPS, (connection.keepsFor - 1) * SWEEPS_A_SECOND)
       this.idle.push(connection)
     } else {
       this.dequeue(flight)
       connection.take(flight)
     }
+  }
+
+  failed(connection: Connection, fault: UpstreamFault): void {
+    this.open.delete(connection)
+    this.connecting--
+    this.session = undefined
+    const flight = this.firstWaiting
+    if (flight !== null) this.dequeue(flight)
+    this.connect()
+    flight?.listener.fault(fault)
+  }
+
+  gone(connection: Connection, stale: boolean): void {
+    this.open.delete(connection)
+    const at = this.idle.indexOf(connection)
+    if (at >= 0) this.idle.splice(at, 1)
+    // All others have been idle for longer: another try must not meet the same end.
+    if (stale) for (const each of this.idle.splice(0)) each.destroy()
+    this.connect()
+  }
+
+  abandon(flight: DirectFlight): void {
+    this.dequeue(flight)
+  }
+
+  resume(): void {}
+
+  /** Closes what has been idle for long enough. */
+  sweep(): void {
+    this.sweeps++
+    for (const each of this.idle.filter(({ idleUntil }) => idleUntil <= this.sweeps)) each.destroy()
+  }
+
+  /** Has neither connections nor requests. */
+  get unused(): boolean {
+    return this.open.size === 0 && this.waiting === 0
+  }
+
+  close(): void {
+    this.closed = true
+    const cause = new Error('the gateway closes its upstream connections')
+    for (let flight = this.firstWaiting; flight !== null; flight = this.firstWaiting) {
+      this.dequeue(flight)
+      flight.listener.fault(new UpstreamFault('connect', 'no', cause))
+    }
+    for (const each of [...this.open]) each.fail('reset', cause)
+  }
+
+  /** As many as requests wait, up to the bound; whichever is ready first takes the request that waits longest. */
+  private connect(): void {
+    while (!this.closed && this.connecting < this.waiting && this.open.size < this.most) {
+      this.connecting++
+      this.open.add(new Connection(this))
+    }
+  }
+
+  private enqueue(flight: DirectFlight): void {
+    flight.holder = this
+    flight.previous = this.lastWaiting
+    if (this.lastWaiting === null) this.firstWaiting = flight
+    else this.lastWaiting.next = flight
+    this.lastWaiting = flight
+    this.waiting++
+  }
+
+  private dequeue(flight: DirectFlight): void {
+    const { next, previous } = flight
+    if (previous === null) this.firstWaiting = next
+    else previous.next = next
+    if (next === null) this.lastWaiting = previous
+    else next.previous = previous
+    flight.next = null
+    flight.previous = null
+    flight.holder = null
+    this.waiting--
   }
 }

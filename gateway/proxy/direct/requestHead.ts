@@ -25,6 +25,7 @@ export function requestHead({ method, path, pairs, body, trailers }: UpstreamReq
 /** One line of a head or a trailer section. */
 export function fieldLine(name: string, value: string): string {
   if (!NAME.test(name) || NO_VALUE.test(value)) throw new Error(`a header field would break: ${JSON.stringify(name)}`)
-  if ((name.length === 14 || name.length === 17) && FRAMING.test(name)) throw new Error(`${name} among the header fields`)
+  if ((name.length === 14 || name.length === 17) && FRAMING.test(name))
+    throw new Error(`${name} among the header fields`)
   return `${name}: ${value}\r\n`
 }
