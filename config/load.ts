@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { Settings } from './settings.ts'
 import { compile, type Fault, Invalid } from './validate.ts'
+import { parseJson } from './yaml.ts'
 
 const check = compile(Settings)
 const PREFIX = /^SVC_(GATEWAY|MANAGEMENT|STORAGE)__/
@@ -19,42 +20,90 @@ export interface Given {
 export function load({ file, env }: Given): Settings {
   const faults: Fault[] = []
   const input = file === null ? {} : parse(file, faults)
+  const fromFile = file !== null && faults.length === 0
   // A variable that is not read is reported beside the others: the rest of the settings is still checked.
+  const variables = new Map<string, string>()
   for (const [name, value] of Object.entries(env).sort())
-    if (PREFIX.test(name) && value !== undefined) override(input, name, value, faults)
-  let settings: Settings | null = null
+    if (PREFIX.test(name) && value !== undefined) override(input, name, value, variables, faults)
+  const settings = checked(input, faults)
+  if (settings !== null) {
+    const { gateway, management } = settings
+    if (gateway.listen_address === '' && file === null) gateway.listen_address = '127.0.0.1'
+    for (const listener of [gateway, management])
+      listener.listen_address = listener.listen_address.replace(/^\[(.*)\]$/, '$1')
+    faults.push(...rules(settings, fromFile).filter(({ path }) => faults.every(fault => fault.path !== path)))
+  }
+  if (faults.length > 0 || settings === null)
+    throw new Invalid(faults.map(({ path, message }) => ({ path, message: message + origin(path, variables) })))
+  return freeze(settings)
+}
+
+function origin(path: string, variables: ReadonlyMap<string, string>): string {
+  for (const [place, name] of variables) if (path === place || path.startsWith(`${place}/`)) return ` (${name})`
+  return ''
+}
+
+/** The settings as far as they can be read: members with faults are reported and have their defaults. Null: not at all. */
+function checked(input: Record<string, unknown>, faults: Fault[]): Settings | null {
   try {
-    settings = check(input)
+    return check(input)
   } catch (cause) {
     if (!(cause instanceof Invalid)) throw cause
     faults.push(...cause.faults)
+    for (const { path } of cause.faults) remove(input, path)
   }
-  if (settings !== null) {
-    if (settings.gateway.listen_address === '')
-      settings.gateway.listen_address = file === null ? '127.0.0.1' : '0.0.0.0'
-    faults.push(...rules(settings, file !== null))
+  try {
+    return check(input)
+  } catch {
+    return null
   }
-  if (faults.length > 0) throw new Invalid(faults)
-  return freeze(settings!)
 }
 
+function remove(input: Record<string, unknown>, path: string): void {
+  const parts = path.split('/').slice(1)
+  let place: Record<string, unknown> = input
+  for (const part of parts.slice(0, -1)) {
+    const inner = place[part.replaceAll('~1', '/').replaceAll('~0', '~')]
+    // A list loses all its members: taking one out would move the others.
+    if (Array.isArray(inner)) return void delete place[part]
+    if (typeof inner !== 'object' || inner === null) return
+    place = inner as Record<string, unknown>
+  }
+  delete place[parts.at(-1)!.replaceAll('~1', '/').replaceAll('~0', '~')]
+}
+
+/** @throws Invalid */
 export function readFile(path: string): string {
   try {
-    return readFileSync(path, 'utf8')
+    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path))
   } catch (cause) {
     throw new Invalid([{ path: '', message: `${path} cannot be read: ${(cause as Error).message}` }])
   }
 }
 
 function parse(file: string, faults: Fault[]): Record<string, unknown> {
+  let input: unknown
   try {
-    const input: unknown = JSON.parse(file)
-    if (typeof input === 'object' && input !== null && !Array.isArray(input)) return input as Record<string, unknown>
-    faults.push({ path: '', message: 'the settings file must hold a JSON object' })
+    JSON.parse(file)
   } catch (cause) {
-    faults.push({ path: '', message: `the settings file is not JSON: ${(cause as Error).message}` })
+    faults.push({ path: '', message: `the settings file is not JSON: ${withoutText((cause as Error).message)}` })
+    return {}
   }
+  try {
+    input = parseJson(file)
+  } catch (cause) {
+    if (!(cause instanceof Invalid)) throw cause
+    faults.push(...cause.faults)
+    return {}
+  }
+  if (typeof input === 'object' && input !== null && !Array.isArray(input)) return input as Record<string, unknown>
+  faults.push({ path: '', message: 'the settings file must hold a JSON object' })
   return {}
+}
+
+/** The engine quotes what stands around the fault, and that may be a secret. */
+function withoutText(message: string): string {
+  return message.replace(/, (?:\.\.\.)?".*"(?:\.\.\.)? is not valid JSON$/s, '')
 }
 
 interface Node {
@@ -63,8 +112,14 @@ interface Node {
 }
 
 /** `SVC_GATEWAY__ACCESS_LOGS__PATH=x` sets `gateway.access_logs.path`; what is not text in the schema is JSON. */
-function override(input: Record<string, unknown>, name: string, value: string, faults: Fault[]): void {
-  const path = name.slice('SVC_'.length).toLowerCase().split('__')
+function override(
+  input: Record<string, unknown>,
+  name: string,
+  value: string,
+  variables: Map<string, string>,
+  faults: Fault[]
+): void {
+  const path = name === name.toUpperCase() ? name.slice('SVC_'.length).toLowerCase().split('__') : ['']
   let node = Settings as unknown as Node
   let place = input
   for (const [depth, part] of path.entries()) {
@@ -74,6 +129,7 @@ function override(input: Record<string, unknown>, name: string, value: string, f
     node = next
     if (depth === path.length - 1) {
       place[part] = read(node, value)
+      variables.set(`/${path.join('/')}`, name)
       return
     }
     const inner = place[part]
@@ -97,25 +153,27 @@ function rules({ gateway, management }: Settings, fromFile: boolean): Fault[] {
   const faults: Fault[] = []
   if (fromFile && gateway.secret === '')
     faults.push({ path: '/gateway/secret', message: 'is required with a settings file' })
-  const exposed = !isLoopback(gateway.listen_address)
-  if (exposed && gateway.secret !== '' && gateway.secret.length < 16)
-    faults.push({
-      path: '/gateway/secret',
-      message: 'must have at least 16 characters where the listener is not bound to loopback'
-    })
-  if (!isLoopback(management.listen_address) && management.admin_secret !== '' && management.admin_secret.length < 16)
-    faults.push({
-      path: '/management/admin_secret',
-      message: 'must have at least 16 characters where the listener is not bound to loopback'
-    })
-  if (/[^\x20-\x7e]|^ | $/.test(gateway.secret))
-    faults.push({ path: '/gateway/secret', message: 'must be visible ASCII: it travels in a header' })
+  if (gateway.secret !== '') faults.push(...secretFaults('/gateway/secret', gateway.secret, gateway.listen_address))
+  const own = management.admin_secret !== ''
+  // Without one of its own the management interface is opened by the gateway's.
+  const admin = own ? management.admin_secret : gateway.secret
+  if (management.enabled && admin !== '') {
+    const found = secretFaults(own ? '/management/admin_secret' : '/gateway/secret', admin, management.listen_address)
+    faults.push(...found.filter(({ path, message }) => !faults.some(f => f.path === path && f.message === message)))
+  }
   gateway.trusted_proxies.forEach((cidr, i) => {
     if (!isCidr(cidr)) faults.push({ path: `/gateway/trusted_proxies/${i}`, message: 'must be an address or a CIDR' })
   })
   if (gateway.control_api_port !== 0 && gateway.control_api_port === gateway.listen_port)
     faults.push({ path: '/gateway/control_api_port', message: 'must differ from listen_port' })
   return faults
+}
+
+function secretFaults(path: string, secret: string, address: string): Fault[] {
+  if (/[^\x20-\x7e]|^ | $/.test(secret)) return [{ path, message: 'must be visible ASCII: it travels in a header' }]
+  if (secret.length < 16 && !isLoopback(address))
+    return [{ path, message: 'must have at least 16 characters where the listener is not bound to loopback' }]
+  return []
 }
 
 function isCidr(text: string): boolean {
@@ -126,7 +184,9 @@ function isCidr(text: string): boolean {
 }
 
 export function isLoopback(address: string): boolean {
-  return address === 'localhost' || address === '::1' || (isIP(address) === 4 && address.startsWith('127.'))
+  return (
+    address.toLowerCase() === 'localhost' || address === '::1' || (isIP(address) === 4 && address.startsWith('127.'))
+  )
 }
 
 function freeze<T>(value: T): T {

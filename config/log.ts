@@ -1,19 +1,19 @@
+import type { Lines } from './lines.ts'
 import type { Clock, Fields, Log } from './world.ts'
 
 type Level = 'debug' | 'info' | 'warn' | 'error'
 
-/** Where lines go; `terminal`: short readable lines instead of JSON. */
-export interface Sink {
-  readonly terminal: boolean
-  write(line: string): void
-}
+/** `terminal`: short readable lines; otherwise one JSON object a line. */
+export type Form = 'json' | 'terminal'
 
-export function logTo(sink: Sink, clock: Clock): Log {
+/** Each line leaves at once; debug lines go nowhere. */
+export function logTo(lines: Pick<Lines, 'write' | 'flush'>, form: Form, clock: Clock): Log {
   const line = (level: Level, msg: string, fields: Fields | undefined) => {
     const time = new Date(clock.now()).toISOString()
-    sink.write(
-      sink.terminal ? readable(level, time, msg, fields) : `${JSON.stringify({ level, time, msg, ...fields })}\n`
+    lines.write(
+      form === 'terminal' ? readable(level, time, msg, fields) : `${JSON.stringify({ level, time, msg, ...fields })}\n`
     )
+    lines.flush()
   }
   return {
     debug() {},
@@ -24,9 +24,9 @@ export function logTo(sink: Sink, clock: Clock): Log {
 }
 
 function readable(level: Level, time: string, msg: string, fields: Fields = {}): string {
-  const rest = Object.entries(fields).map(
-    ([name, value]) => ` ${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`
-  )
+  const rest = Object.entries(fields)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => ` ${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
   // Fields may hold what a client sent: no escape sequence of theirs reaches a terminal.
   return `${`${time.slice(11, 19)} ${level === 'info' ? '' : `${level}: `}${msg}${rest.join('')}`.replace(
     /[^\x20-\x7e\xa0-\uffff]/g,

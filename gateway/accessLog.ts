@@ -1,57 +1,42 @@
-import { closeSync, openSync, write } from 'node:fs'
+import { closeSync, constants, openSync } from 'node:fs'
+import { type Lines, linesTo, toFile } from '../config/lines.ts'
 import type { Clock, Log } from '../config/world.ts'
 import type { Exchange } from './exchange.ts'
 
 /** How long lines are collected, and how much of them, before they are written. */
 const FLUSH_MS = 100
 const FLUSH_CHARS = 65_536
-/** Lines wait at most this long in characters; beyond, they are dropped and counted, never held without bound. */
-const MOST_WAITING = 16 * 1024 * 1024
+/** A reader that takes nothing holds up the end no longer than this. */
+const CLOSE_MS = 1_000
 
 export interface AccessLog {
   line(x: Exchange): void
-  /** Opens the file anew, for log rotation. */
-  reopen(): void
+  /** Opens the file anew, for log rotation. Answers why it could not; then the old file is kept. */
+  reopen(): string | null
   close(): Promise<void>
 }
 
-/** One JSON line a request, batched. `path` '': standard output. */
-export function accessLog(path: string, clock: Clock, log: Log): AccessLog {
-  let file = path === '' ? 1 : openSync(path, 'a', 0o640)
-  let waiting = ''
-  let writing = false
-  let dropped = 0
+/**
+ * One JSON line a request, batched. `path` '': to `output`, which others write to as well.
+ * @throws Error in one line when the file cannot be opened
+ */
+export function accessLog(path: string, output: Lines, clock: Clock, log: Log): AccessLog {
+  let file = path === '' ? -1 : open(path)
+  const lines =
+    path === ''
+      ? output
+      : linesTo(
+          toFile(() => file),
+          cause => log.error('access log', { path, cause })
+        )
   let last = 0
   let second = ''
-  let flushed: () => void = () => {}
   let cancel: () => void = () => {}
   const tick = () => {
-    flush()
+    lines.flush()
     cancel = clock.after(FLUSH_MS, tick)
   }
-  cancel = clock.after(FLUSH_MS, tick)
-
-  function flush(): void {
-    if (writing || waiting === '') return
-    writing = true
-    const batch = Buffer.from(waiting)
-    waiting = ''
-    rest(batch)
-  }
-
-  function rest(batch: Buffer): void {
-    write(file, batch, 0, batch.length, null, (error, count) => {
-      if (error !== null && error.code === 'EAGAIN') return void setTimeout(rest, 10, batch)
-      if (error !== null) log.error('the access log cannot be written', { cause: error.message })
-      else if (count < batch.length) return rest(batch.subarray(count))
-      writing = false
-      if (dropped > 0 && waiting.length < MOST_WAITING) {
-        log.warn('access log lines were dropped', { lines: dropped })
-        dropped = 0
-      }
-      flushed()
-    })
-  }
+  tick()
 
   /** ISO 8601 UTC; the second is made once, milliseconds are put behind. */
   function time(at: number): string {
@@ -66,33 +51,41 @@ export function accessLog(path: string, clock: Clock, log: Log): AccessLog {
 
   return {
     line(x) {
-      if (waiting.length > MOST_WAITING) {
-        dropped++
-        return
-      }
       const total = clock.now() - x.at
       const upstream = Math.max(0, x.upstreamMs)
       const api = x.route.api
       const status = x.res.headersSent || x.upgrade !== null ? x.res.statusCode : 499
-      waiting += `{"level":"info","time":"${time(x.at)}","msg":"access","api_id":${quoted(api.id)},"api_name":${quoted(api.name)},"org_id":${quoted(api.orgId)},"key":"${x.key === null ? '' : x.key.hash}","client":"${x.client}","method":"${x.method}","host":${quoted(x.host)},"path":${quoted(x.path)},"status":${status},"bytes":${x.bytes},"total_ms":${total},"gateway_ms":${Math.max(0, total - upstream)},"upstream_ms":${upstream},"refusal":"${x.refusal === null ? '' : x.refusal.code}"}\n`
-      if (waiting.length >= FLUSH_CHARS) flush()
+      lines.write(
+        `{"level":"info","time":"${time(x.at)}","msg":"access","api_id":${quoted(api.id)},"api_name":${quoted(api.name)},"org_id":${quoted(api.orgId)},"key":"${x.key === null ? '' : x.key.hash}","client":"${x.client}","method":"${x.method}","host":${quoted(x.host)},"path":${quoted(x.path)},"status":${status},"bytes":${x.bytes},"total_ms":${total},"gateway_ms":${Math.max(0, total - upstream)},"upstream_ms":${upstream},"refusal":"${x.refusal === null ? '' : x.refusal.code}"}\n`
+      )
+      if (lines.waiting >= FLUSH_CHARS) lines.flush()
     },
     reopen() {
-      if (path === '') return
-      const old = file
-      file = openSync(path, 'a', 0o640)
-      if (writing) flushed = () => closeSync(old)
-      else closeSync(old)
+      if (path === '') return null
+      try {
+        const old = file
+        file = open(path)
+        void lines.settled().then(() => closeSync(old))
+        return null
+      } catch (cause) {
+        return (cause as Error).message
+      }
     },
     async close() {
       cancel()
-      while (writing || waiting !== '') {
-        const done = new Promise<void>(resolve => (flushed = resolve))
-        flush()
-        await done
-      }
+      await lines.settled(CLOSE_MS)
       if (path !== '') closeSync(file)
     }
+  }
+}
+
+function open(path: string): number {
+  const { O_WRONLY, O_APPEND, O_CREAT, O_NONBLOCK } = constants
+  try {
+    // Without O_NONBLOCK a FIFO that nobody reads would stop the process.
+    return openSync(path, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, 0o640)
+  } catch (cause) {
+    throw new Error(`the access log ${path} cannot be opened: ${(cause as Error).message}`, { cause })
   }
 }
 

@@ -35,7 +35,7 @@ const WORTH_READING = 65_536
 
 function unread(x: Exchange): void {
   if (x.bodyLength === 0 || x.req.readableEnded) return
-  if (x.bodyLength < 0 || x.bodyLength > WORTH_READING || x.header('expect') !== null) x.res.linger()
+  if (x.bodyLength < 0 || x.bodyLength > WORTH_READING || x.expects) x.res.linger()
 }
 
 function isXml(contentType: string | null): boolean {

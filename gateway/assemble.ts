@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { type Lines, linesTo, toFile } from '../config/lines.ts'
 import type { Settings } from '../config/settings.ts'
 import { type Clock, type Log, type Random, systemClock } from '../config/world.ts'
 import { endpoints } from '../control/endpoints/index.ts'
-import { type Control, control } from '../control/server.ts'
+import { control } from '../control/server.ts'
 import { accessLog } from './accessLog.ts'
 import { apis as apisOf } from './apis.ts'
 import { changesLocal } from './changes/changesLocal.ts'
@@ -16,7 +16,7 @@ import { sampleApi } from './firstStart.ts'
 import { Keys } from './keys/keys.ts'
 import { Ledger } from './keys/ledger.ts'
 import { Policies } from './keys/policies.ts'
-import { type Health, probes } from './probes.ts'
+import { type Health, probes, watch } from './probes.ts'
 import { proxy } from './proxy/proxy.ts'
 import { upstreamUndici } from './proxy/upstreamUndici.ts'
 import { liveRoutes, nowhere } from './routes.ts'
@@ -31,8 +31,10 @@ const version: string = JSON.parse(readFileSync(new URL('../package.json', impor
 export interface Given {
   readonly settings: Settings
   readonly log: Log
-  /** Put the sample API into an empty store. */
+  /** Put the sample API into a store that nothing was ever written to: who deleted it does not get it back. */
   readonly sample: boolean
+  /** Standard output, which the log shares with an access log that has no file. */
+  readonly output?: Lines
   readonly clock?: Clock
   readonly random?: Random
 }
@@ -41,6 +43,10 @@ export interface Given {
 export interface Gateway {
   /** Base URL that is really bound. */
   readonly url: string
+  /** Where `/svc` answers; the same, but with `control_api_port`. */
+  readonly controlUrl: string
+  /** The sample API is there. */
+  readonly hasSample: boolean
   readonly store: Store
   /** Reads the folders again and opens the access log anew; the faults that keep the old state, or none. */
   reload(): Promise<readonly string[]>
@@ -48,37 +54,58 @@ export interface Gateway {
   stop(): Promise<void>
 }
 
+type Close = () => unknown
+
 /**
  * Builds everything and listens: the one place that sees all floors.
- * @throws Error in one line: a fault in a folder, a store that is in use, a port that is taken
+ * @throws Error in one line: a fault in a folder, a store that is in use, a port that is taken; then nothing is left open
  */
-export async function assemble({
-  settings,
-  log,
-  sample,
-  clock = systemClock,
-  random = { bytes: randomBytes }
-}: Given): Promise<Gateway> {
+export async function assemble(given: Given): Promise<Gateway> {
+  const opened: Close[] = []
+  try {
+    return await build(given, opened)
+  } catch (cause) {
+    await closeAll(opened)
+    throw cause
+  }
+}
+
+async function build(given: Given, opened: Close[]): Promise<Gateway> {
+  const { settings, log, clock = systemClock, random = { bytes: randomBytes } } = given
   const { gateway } = settings
   const store = await openStore(settings, log)
+  opened.push(() => store.close())
   const changes = changesLocal()
+  opened.push(() => changes.close())
   const events = eventBus(clock, log)
-  const stopEvents = logEvents(events, clock, log)
+  opened.push(logEvents(events, clock, log))
   const counters = countersMemory({ clock, random, maxEntries: settings.storage.counters.max_entries })
   const ledger = new Ledger({ counters, store, clock, log })
   await ledger.start()
+  opened.push(() => ledger.stop())
   const policies = new Policies({
     store,
     changes,
     matching: { matching: gateway.endpoint_matching, ignoreCase: false },
     path: gateway.policies_path
   })
+  opened.push(() => policies.close())
   const apis = apisOf({ store, changes, log, random, folder: gateway.app_path, matching: gateway.endpoint_matching })
+  opened.push(() => apis.close())
   const keys = new Keys({ store, policies, changes, clock, settings: gateway })
-  const access = gateway.access_logs.enabled ? accessLog(gateway.access_logs.path, clock, log) : null
+  opened.push(() => keys.close())
+  const output =
+    given.output ??
+    linesTo(
+      toFile(() => 1),
+      cause => log.error('standard output', { cause })
+    )
+  const access = gateway.access_logs.enabled ? accessLog(gateway.access_logs.path, output, clock, log) : null
+  opened.push(() => access?.close())
   const ends = endings(log)
   const upstream = upstreamUndici({ connectTimeoutMs: gateway.proxy_connect_timeout * 1000, connections: 256 })
   const forwarding = proxy({ settings: gateway, upstream, endings: ends, clock, log })
+  opened.push(() => forwarding.close())
   const tools: Tools = { settings: gateway, clock, log, keys, counters, events, proxy: forwarding }
   const routes = liveRoutes(api => compileRoute(api, tools))
   apis.onChange((changed, removed) => routes.apply(changed, removed))
@@ -93,8 +120,7 @@ export async function assemble({
   }
   const faults = await loadFolders()
   if (faults.length > 0) throw new Error(faults.join('; '))
-  if (sample && (await store.list('api', { page: 1, size: 1 })).total === 0 && apis.all().length === 0)
-    await apis.save(sampleApi, null)
+  if (given.sample && (await store.sequence()) === 0 && apis.all().length === 0) await apis.save(sampleApi, null)
 
   let reloading: Promise<readonly string[]> = Promise.resolve([])
   const reload = (): Promise<readonly string[]> => {
@@ -102,11 +128,8 @@ export async function assemble({
     return reloading
   }
 
-  const health: Health = {
-    version,
-    notReady: '',
-    parts: { documents: { componentType: 'datastore', failure: null, time: new Date(clock.now()).toISOString() } }
-  }
+  const health: Health = { version, notReady: '', parts: {} }
+  opened.push(await watch(health, store, clock))
   const probe = probes(health)
   const manage = control(endpoints, {
     settings,
@@ -122,68 +145,70 @@ export async function assemble({
     log,
     reload
   })
-  const ownPort = gateway.control_api_port === 0
+  const shared = gateway.control_api_port === 0
+  const serverTools = { settings: gateway, clock, log, endings: ends, nowhere }
   const server = gatewayServer({
-    settings: gateway,
-    clock,
-    log,
+    ...serverTools,
     routes,
-    endings: ends,
-    nowhere,
     done(x) {
       if (access !== null && !x.inner) access.line(x)
     },
     inner(x, normal) {
       if (probe(x.req, x.res, normal)) return true
-      if (!normal.startsWith('/svc/') && normal !== '/svc') return false
-      if (!ownPort) return false
+      if (!shared || !isControl(normal)) return false
       manage(x.req, x.res, x.path, x.query)
       return true
     }
   })
+  // The same server again, so that it is as hard to abuse: only that it knows no API.
+  const controlServer = shared
+    ? null
+    : gatewayServer({
+        ...serverTools,
+        routes: { find: () => false },
+        done() {},
+        inner(x, normal) {
+          if (!isControl(normal)) return false
+          manage(x.req, x.res, x.path, x.query)
+          return true
+        }
+      })
+  const drainMs = gateway.graceful_shutdown_timeout_duration * 1000
+  const drain = () => Promise.all([server.drain(drainMs), controlServer?.drain(drainMs)])
+  // A port that is taken shows before the data plane takes its first request.
+  const controlBound = await controlServer?.listen(gateway.control_api_port, gateway.listen_address)
+  opened.push(drain)
   const bound = await server.listen(gateway.listen_port, gateway.listen_address)
-  const controlServer = ownPort ? null : await listenControl(manage, gateway.control_api_port, gateway.listen_address)
 
   return {
     url: base(bound),
+    controlUrl: base(controlBound ?? bound),
+    hasSample: apis.get(sampleApi['x-svc-api-gateway'].info.id) !== null,
     store,
-    reload() {
-      access?.reopen()
-      return reload()
+    async reload() {
+      const unopened = access?.reopen() ?? null
+      const faults = await reload()
+      return unopened === null ? faults : [unopened, ...faults]
     },
     async stop() {
       health.notReady = 'Gateway is shutting down'
       await new Promise<void>(resolve => clock.after(gateway.graceful_shutdown_delay_seconds * 1000, resolve))
-      controlServer?.close()
-      controlServer?.closeIdleConnections()
-      await server.drain(gateway.graceful_shutdown_timeout_duration * 1000)
-      controlServer?.closeAllConnections()
-      await forwarding.close()
-      await access?.close()
-      stopEvents()
-      await ledger.stop()
-      keys.close()
-      policies.close()
-      apis.close()
-      await changes.close()
-      await store.close()
+      await closeAll(opened)
     }
   }
 }
 
-async function openStore({ storage }: Settings, log: Log): Promise<Store> {
-  return storage.documents.type === 'memory' ? storeMemory() : storeSqlite({ path: storage.documents.path, log })
+/** Backwards, as it was opened. */
+async function closeAll(opened: Close[]): Promise<void> {
+  for (let close = opened.pop(); close !== undefined; close = opened.pop()) await close()
 }
 
-function listenControl(manage: Control, port: number, address: string): Promise<ReturnType<typeof createServer>> {
-  const server = createServer({ requestTimeout: 60_000, headersTimeout: 30_000 }, (req, res) => {
-    const [path = '/', ...query] = req.url!.split('?')
-    manage(req, res, path, query.length === 0 ? '' : `?${query.join('?')}`)
-  })
-  return new Promise((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, address, () => resolve(server))
-  })
+function isControl(path: string): boolean {
+  return path === '/svc' || path.startsWith('/svc/')
+}
+
+async function openStore({ storage }: Settings, log: Log): Promise<Store> {
+  return storage.documents.type === 'memory' ? storeMemory() : storeSqlite({ path: storage.documents.path, log })
 }
 
 function base({ address, family, port }: AddressInfo): string {

@@ -44,22 +44,24 @@ export class Reply extends ServerResponse {
    */
   linger(): void {
     this.shouldKeepAlive = false
-    const socket = this.socket
-    if (socket === null) return
+    const { socket } = this.req
     socket.destroySoon = () => lingerOn(socket)
   }
 
-  /** Ends in a way that no client can take for a complete answer. */
+  /** Ends in a way that no client can take for a complete answer; what came of it so far still goes out. */
   cutOff(): void {
     const socket = this.socket
     if (socket === null) return void this.destroy()
     // HTTP/1.0: a body may end with the connection, and only a reset tells that it is not whole.
-    if (this.req.httpVersionMinor === 0) socket.resetAndDestroy()
-    else socket.destroy()
+    if (this.req.httpVersionMinor === 0) return void socket.resetAndDestroy()
+    this.flushHeaders()
+    lingerOn(socket)
   }
 }
 
-function lingerOn(socket: Socket): void {
+/** Ends a connection whose other side may still send; what comes is dropped. */
+export function lingerOn(socket: Socket): void {
+  if (socket.writableEnded) return
   socket.end()
   const timer = setTimeout(() => socket.destroy(), LINGER_MS)
   socket.once('close', () => clearTimeout(timer))
@@ -145,6 +147,11 @@ export class Exchange {
     this.query = query
     this.route = route
     this.upgrade = upgrade
+  }
+
+  /** The client waits for `100 Continue` with its body; HTTP/1.0 has no such thing (RFC 9110 §10.1.1). */
+  get expects(): boolean {
+    return this.req.httpVersionMinor === 1 && this.header('expect') !== null
   }
 
   /** First value of a header, by its lower-case name. */

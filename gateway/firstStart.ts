@@ -1,5 +1,16 @@
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  unlinkSync,
+  writeSync
+} from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 import type { Random } from '../config/world.ts'
 
 /** The file in the data folder that holds what was generated, one `name=value` a line. */
@@ -7,25 +18,44 @@ const FILE = 'secrets'
 
 export interface Secrets {
   readonly gateway: string
-  /** Where they are kept. */
+  /** Where they are kept, absolute. */
   readonly file: string
   /** They were made just now. */
   readonly fresh: boolean
 }
 
-/** Without a settings file: the secrets of the data folder, generated on first start (mode 0600). */
+/**
+ * Without a settings file: the secrets of the data folder, generated on first start (mode 0600).
+ * @throws Error in one line: the folder cannot be written, the file holds no secret
+ */
 export function generatedSecrets(dataFile: string, random: Random): Secrets {
-  const folder = dirname(dataFile)
+  const folder = resolve(dirname(dataFile))
   const file = join(folder, FILE)
-  if (existsSync(file)) {
-    const gateway = /^gateway\.secret=(\S+)$/m.exec(readFileSync(file, 'utf8'))?.[1]
-    if (gateway !== undefined) return { gateway, file, fresh: false }
-  }
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  const gateway = random.bytes(24).toString('base64url')
-  writeFileSync(file, `gateway.secret=${gateway}\n`, { mode: 0o600 })
-  chmodSync(file, 0o600)
-  return { gateway, file, fresh: true }
+  const fresh = !existsSync(file) && create(file, `gateway.secret=${random.bytes(24).toString('base64url')}\n`)
+  if (!fresh) chmodSync(file, 0o600)
+  const gateway = /^gateway\.secret=([\x21-\x7e]{16,})$/m.exec(readFileSync(file, 'utf8'))?.[1]
+  if (gateway === undefined)
+    throw new Error(`${file} has no line gateway.secret=… of 16 characters or more: restore it, or remove the file`)
+  return { gateway, file, fresh }
+}
+
+/** Whole or not at all, whatever ends the process meanwhile; false: another process was faster. */
+function create(file: string, text: string): boolean {
+  const unfinished = `${file}.${process.pid}`
+  const fd = openSync(unfinished, 'w', 0o600)
+  writeSync(fd, text)
+  fsyncSync(fd)
+  closeSync(fd)
+  try {
+    linkSync(unfinished, file)
+    return true
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause
+    return false
+  } finally {
+    unlinkSync(unfinished)
+  }
 }
 
 /** The sample API of an empty store: `/echo/`, key authentication, answered by the built-in upstream. */
@@ -47,25 +77,48 @@ export const sampleApi = {
   }
 }
 
-/** Three commands that show a key-protected, rate-limited request. */
-export function pastes(url: string, { gateway: secret }: Secrets): string {
+/** What the three commands need to know. */
+export interface Shown {
+  /** Base URLs: APIs, and the `/svc` interface. */
+  readonly gateway: string
+  readonly control: string
+  /** Null: the secret came from the environment, under the name of its setting. */
+  readonly secrets: Secrets | null
+}
+
+/** Three commands that show a key-protected, rate-limited request. They read the secret where it lies and hold none. */
+export function pastes({ gateway, control, secrets }: Shown): readonly [string, string, string] {
   const body = JSON.stringify({
     rate: 3,
     per: 10,
     access_rights: { echo: { api_id: 'echo', api_name: 'echo', versions: ['Default'] } }
   })
+  const secret =
+    secrets === null
+      ? '$SVC_GATEWAY__SECRET'
+      : `$(sed -n s/^gateway.secret=//p '${secrets.file.replaceAll("'", "'\\''")}')`
+  const created = `curl -s -X POST '${control}/svc/keys/create' -H "X-Svc-Authorization: ${secret}" -H 'Content-Type: application/json' -d '${body}'`
+  const call = `'${gateway}/echo/hello' -H "Authorization: $KEY"`
   return [
-    '',
-    'Three commands to paste into another terminal:',
-    '',
-    '  1. Create a key that allows 3 requests in 10 seconds:',
-    `     KEY=$(curl -s -X POST ${url}/svc/keys/create -H 'X-Svc-Authorization: ${secret}' -H 'Content-Type: application/json' -d '${body}' | sed -E 's/.*"key":"([^"]+)".*/\\1/'); echo "$KEY"`,
-    '',
-    '  2. Call the API with it:',
-    `     curl -s ${url}/echo/hello -H "Authorization: $KEY"`,
-    '',
-    '  3. See the limit at work (200 200 … then 429):',
-    `     for i in 1 2 3 4 5; do curl -s -o /dev/null -w '%{http_code} ' ${url}/echo/hello -H "Authorization: $KEY"; done; echo`,
-    ''
-  ].join('\n')
+    `KEY=$(${created} | sed -E 's/.*"key":"([^"]+)".*/\\1/'); echo "$KEY"`,
+    `curl -s ${call}; echo`,
+    `for i in 1 2 3 4 5; do curl -s -o /dev/null -w '%{http_code} ' ${call}; done; echo`
+  ]
+}
+
+/** The same for people. */
+export function readablePastes([create, call, limit]: ReturnType<typeof pastes>): string {
+  return `
+Three commands to paste into another terminal:
+
+  1. Create a key that allows 3 requests in 10 seconds:
+     ${create}
+
+  2. Call the API with it:
+     ${call}
+
+  3. See the limit at work (200 … then 429):
+     ${limit}
+
+`
 }

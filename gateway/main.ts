@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { fstatSync, writeSync } from 'node:fs'
+import { linesTo, toFile, toStream } from '../config/lines.ts'
 import { load, readFile } from '../config/load.ts'
 import { logTo } from '../config/log.ts'
 import type { Settings } from '../config/settings.ts'
@@ -6,85 +8,138 @@ import { Invalid } from '../config/validate.ts'
 import { systemClock } from '../config/world.ts'
 import { assemble, type Gateway } from './assemble.ts'
 import { readCommandLine, usage } from './commandLine.ts'
-import { generatedSecrets, pastes, type Secrets } from './firstStart.ts'
+import { generatedSecrets, pastes, readablePastes, type Secrets } from './firstStart.ts'
 
 /** Below this Node does not strip types and has no `node:sqlite`. */
 const NEEDED_NODE = 24
-const terminal = process.stdout.isTTY === true
+/** npm repeats what its process group has already received: a second signal counts only so much later. */
+const REPEATED_MS = 500
+/** Last lines have so long to leave. */
+const LAST_LINES_MS = 500
+
+const STATUS = { ended: 0, fault: 1, settings: 2, start: 3 } as const
 
 if (Number(process.versions.node.split('.')[0]) < NEEDED_NODE) {
   end(
-    2,
+    STATUS.settings,
     `Node ${process.versions.node} is too old for the gateway. "npm start" brings the right one along; node_modules/.bin/node gateway/main.ts uses it.`
   )
 }
-const { settings, secrets } = settle()
-const log = logTo({ terminal, write: line => void process.stdout.write(line) }, systemClock)
-assemble({ settings, log, sample: secrets !== null }).then(serve, cause =>
-  end(3, `the gateway cannot start: ${cause instanceof Error ? cause.message : String(cause)}`)
-)
+const { settings, fromFile } = settle()
+const terminal = process.stdout.isTTY === true
+const output = linesTo(standardOutput(), cause => say(`standard output: ${cause}`))
+const log = logTo(output, terminal ? 'terminal' : 'json', systemClock)
 
-/** Command line, settings file and environment → settings; ends with status 2 and every fault. */
-function settle(): { settings: Settings; secrets: Secrets | null } {
+// Whatever nobody caught leaves a state that nobody knows. What was acknowledged is safe; a supervisor starts anew.
+process.on('uncaughtException', (cause: unknown) => {
+  log.error('fault: the process ends', {
+    cause: String(cause),
+    stack: cause instanceof Error ? cause.stack : undefined
+  })
+  void leave(STATUS.fault)
+})
+
+let running: Gateway | null = null
+let stopping: number | null = null
+process.on('SIGTERM', () => stop('SIGTERM'))
+process.on('SIGINT', () => stop('SIGINT'))
+process.on('SIGHUP', () => void reload())
+
+try {
+  const secrets = fromFile || settings.gateway.secret !== '' ? null : generated(settings)
+  running = await assemble({ settings: withSecret(settings, secrets), log, sample: !fromFile, output })
+  if (stopping !== null) await finish(running)
+  if (!fromFile) tell(running, secrets)
+  log.info('ready', { gateway: running.url, pid: process.pid })
+} catch (cause) {
+  end(STATUS.start, `the gateway cannot start: ${cause instanceof Error ? cause.message : String(cause)}`)
+}
+
+/** Command line, settings file and environment → settings; ends with every fault. */
+function settle(): { settings: Settings; fromFile: boolean } {
   try {
     const { config, help } = readCommandLine(process.argv.slice(2), process.env)
-    if (help) end(0, usage)
-    const settings = load({ file: config === null ? null : readFile(config), env: process.env })
-    if (config !== null || settings.gateway.secret !== '') return { settings, secrets: null }
-    const secrets = generatedSecrets(settings.storage.documents.path, { bytes: randomBytes })
-    return { settings: { ...settings, gateway: { ...settings.gateway, secret: secrets.gateway } }, secrets }
+    if (help) end(STATUS.ended, usage)
+    const file = config === null ? null : readFile(config)
+    return { settings: load({ file, env: process.env }), fromFile: file !== null }
   } catch (cause) {
     if (!(cause instanceof Invalid))
-      return end(2, `${cause instanceof Error ? cause.message : String(cause)}\n\n${usage}`)
-    return end(
-      2,
-      [
-        'the settings have faults:',
-        ...cause.faults.map(({ path, message }) => `  ${path === '' ? '' : `${path} `}${message}`)
-      ].join('\n')
-    )
+      return end(STATUS.settings, `${cause instanceof Error ? cause.message : String(cause)}\n\n${usage}`)
+    const faults = cause.faults.map(({ path, message }) => `  ${path === '' ? '' : `${path} `}${message}`)
+    return end(STATUS.settings, ['the settings have faults:', ...faults].join('\n'))
   }
 }
 
-function end(status: number, text: string): never {
-  const stream = status === 0 ? process.stdout : process.stderr
-  stream.write(text.endsWith('\n') ? text : `${text}\n`)
+function generated({ storage }: Settings): Secrets {
+  return generatedSecrets(storage.documents.path, { bytes: randomBytes })
+}
+
+function withSecret(settings: Settings, secrets: Secrets | null): Settings {
+  return secrets === null ? settings : { ...settings, gateway: { ...settings.gateway, secret: secrets.gateway } }
+}
+
+/** Pipes, sockets and terminals take what they can; files and devices are written off the request thread. */
+function standardOutput() {
+  const kind = fstatSync(1)
+  return kind.isFile() || (kind.isCharacterDevice() && !terminal) ? toFile(() => 1) : toStream(process.stdout)
+}
+
+function stop(signal: string): void {
+  if (stopping !== null) {
+    if (systemClock.now() - stopping >= REPEATED_MS) process.exit(STATUS.fault)
+    return
+  }
+  stopping = systemClock.now()
+  log.info('stopping', { signal })
+  if (running !== null) void finish(running)
+}
+
+async function finish(gateway: Gateway): Promise<void> {
+  try {
+    await gateway.stop()
+    log.info('stopped')
+    await leave(STATUS.ended)
+  } catch (cause) {
+    log.error('stopping failed', { cause: String(cause) })
+    await leave(STATUS.fault)
+  }
+}
+
+async function leave(status: number): Promise<never> {
+  await output.settled(LAST_LINES_MS)
   process.exit(status)
 }
 
-function serve(gateway: Gateway): void {
-  if (secrets !== null) tell(secrets, gateway.url)
-  log.info('ready', { gateway: gateway.url, pid: process.pid })
-  let since = 0
-  const stop = (signal: string) => {
-    // npm repeats what its process group has already received: a second signal counts only half a second later.
-    if (since !== 0) {
-      if (systemClock.now() - since >= 500) process.exit(1)
-      return
-    }
-    since = systemClock.now()
-    log.info('stopping', { signal })
-    gateway.stop().then(
-      () => {
-        log.info('stopped')
-        process.exit(0)
-      },
-      cause => end(1, `stopping failed: ${String(cause)}`)
-    )
-  }
-  process.on('SIGTERM', () => stop('SIGTERM'))
-  process.on('SIGINT', () => stop('SIGINT'))
-  process.on('SIGHUP', () => {
-    void gateway.reload().then(faults => {
-      if (faults.length === 0) log.info('reloaded')
-      else log.error('not reloaded: the old state stays', { faults })
-    })
-  })
+async function reload(): Promise<void> {
+  // Whoever is still starting reads everything anyway.
+  if (running === null || stopping !== null) return
+  const faults = await running.reload()
+  if (faults.length === 0) log.info('reloaded')
+  else log.error('not reloaded: the old state stays', { faults })
 }
 
-/** Generated secrets: shown once and on a terminal only; elsewhere the file that holds them is named. */
-function tell(secrets: Secrets, url: string): void {
-  if (!terminal) return log.info('secrets', { file: secrets.file })
-  if (secrets.fresh) process.stdout.write(`\ngateway.secret: ${secrets.gateway} (kept in ${secrets.file})\n`)
-  process.stdout.write(`${pastes(url, secrets)}\n`)
+/** Without a settings file: the generated secret, shown once and on a terminal only, and three commands to try. */
+function tell(gateway: Gateway, secrets: Secrets | null): void {
+  const commands = gateway.hasSample ? pastes({ gateway: gateway.url, control: gateway.controlUrl, secrets }) : null
+  if (!terminal) {
+    if (secrets !== null) log.info('secrets', { file: secrets.file })
+    if (commands !== null) log.info('three commands to try', { commands })
+    return
+  }
+  if (secrets?.fresh) output.write(`\ngateway.secret: ${secrets.gateway} (kept in ${secrets.file})\n`)
+  if (commands !== null) output.write(readablePastes(commands))
+}
+
+function end(status: number, text: string): never {
+  say(text, status === 0 ? 1 : 2)
+  process.exit(status)
+}
+
+/** At once, whatever becomes of the process; a reader that is gone is no reason to fail. */
+function say(text: string, to: 1 | 2 = 2): void {
+  try {
+    writeSync(to, text.endsWith('\n') ? text : `${text}\n`)
+  } catch {
+    return
+  }
 }

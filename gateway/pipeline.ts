@@ -31,7 +31,7 @@ export function drive(x: Exchange, endings: Endings, from = 0): void {
 async function later(x: Exchange, endings: Endings, waiting: Promise<Outcome>, next: number): Promise<void> {
   try {
     const outcome = await waiting
-    if (x.gone || outcome === ANSWERED) return
+    if (x.gone || x.res.writableEnded || outcome === ANSWERED) return
     if (outcome === undefined) drive(x, endings, next)
     else if (outcome === LAST) drive(x, endings, x.route.runs.length - 1)
     else endings.refuse(x, outcome)

@@ -1,4 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Clock } from '../config/world.ts'
+import type { Store } from './store/store.ts'
 
 /** What `/hello` and `/ready` tell (semantics §2.7). */
 export interface Health {
@@ -6,10 +8,38 @@ export interface Health {
   /** Empty while the process serves; otherwise why it should get no requests. */
   notReady: string
   /** By part: null while it works, otherwise what fails. */
-  readonly parts: Record<
-    string,
-    { readonly componentType: string; readonly failure: string | null; readonly time: string }
-  >
+  readonly parts: Record<string, Part>
+}
+
+interface Part {
+  readonly componentType: string
+  readonly failure: string | null
+  /** When it was last looked at, ISO 8601 UTC. */
+  readonly time: string
+}
+
+/** Between two looks at the parts: a probe only tells what is known. */
+const LOOK_MS = 10_000
+
+/** Looks at the store now and then; the answer ends it. */
+export async function watch(health: Health, store: Store, clock: Clock): Promise<() => void> {
+  let cancel = () => {}
+  let stopped = false
+  const look = async () => {
+    const failure = await Promise.resolve()
+      .then(() => store.sequence())
+      .then(
+        () => null,
+        () => 'Document store not available'
+      )
+    health.parts.documents = { componentType: 'datastore', failure, time: new Date(clock.now()).toISOString() }
+    if (!stopped) cancel = clock.after(LOOK_MS, () => void look())
+  }
+  await look()
+  return () => {
+    stopped = true
+    cancel()
+  }
 }
 
 /** Answers a probe; false: the path is none. */
@@ -19,8 +49,11 @@ export function probes(health: Health): (req: IncomingMessage, res: ServerRespon
     if (req.method !== 'GET' && req.method !== 'HEAD')
       send(res, 405, { status: 'error', message: 'Method Not Allowed' }, { Allow: 'GET, HEAD' })
     else if (path === '/hello') send(res, 200, hello(health))
-    else if (health.notReady === '') send(res, 200, hello(health))
-    else send(res, 503, { status: 'error', message: health.notReady })
+    else {
+      const failing = health.notReady || Object.values(health.parts).find(part => part.failure !== null)?.failure
+      if (failing) send(res, 503, { status: 'error', message: failing })
+      else send(res, 200, hello(health))
+    }
     return true
   }
 }

@@ -8,12 +8,19 @@ export interface Routes {
   find(x: Exchange, normal: string): boolean
 }
 
-/** One host's listen paths: literal ones by path, those with placeholders in order of length. */
+/** One host's listen paths: literal ones by path, those with placeholders in a list. */
 interface Host {
   readonly literal: ReadonlyMap<string, Route>
   /** Numbers of segments that literal paths have, most first. */
   readonly depths: readonly number[]
-  readonly patterns: readonly Route[]
+  /** The longest first. */
+  readonly patterns: readonly Pattern[]
+}
+
+interface Pattern {
+  readonly route: Route
+  /** Of its listen path, parameters not counted (semantics §7.1). */
+  readonly length: number
 }
 
 export function routeTable(routes: readonly Route[]): Routes {
@@ -29,6 +36,8 @@ export function routeTable(routes: readonly Route[]): Routes {
   const onlyAny = hosts.size <= 1 && hosts.has('')
   return {
     find(x, normal) {
+      // `OPTIONS *` asks about the server itself; it is no path.
+      if (normal.charCodeAt(0) !== 47) return false
       if (!onlyAny) {
         const own = hosts.get(x.host)
         if (own !== undefined && x.host !== '' && take(own, x, normal)) return true
@@ -41,18 +50,18 @@ export function routeTable(routes: readonly Route[]): Routes {
 function host(routes: readonly Route[]): Host {
   const literal = new Map<string, Route>()
   const depths = new Set<number>()
-  const patterns: Route[] = []
+  const patterns: Pattern[] = []
   for (const route of routes) {
     const { listenPath, listenSegments } = route.api
-    if (listenSegments.includes(null)) patterns.push(route)
-    else {
+    if (listenSegments.includes(null)) {
+      const length = listenSegments.reduce((sum, segment) => sum + 1 + (segment?.length ?? 0), 0)
+      patterns.push({ route, length })
+    } else {
       literal.set(listenPath, route)
       depths.add(listenSegments.length)
     }
   }
-  const length = (route: Route) =>
-    route.api.listenSegments.reduce((sum, segment) => sum + 1 + (segment?.length ?? 0), 0)
-  patterns.sort((a, b) => length(b) - length(a))
+  patterns.sort((a, b) => b.length - a.length)
   return { literal, depths: [...depths].sort((a, b) => b - a), patterns }
 }
 
@@ -69,10 +78,11 @@ function take(host: Host, x: Exchange, normal: string): boolean {
       break
     }
   }
-  for (const route of patterns) {
+  const beaten = best === undefined ? -1 : best.api.listenPath.length
+  for (let i = 0; i < patterns.length && patterns[i]!.length > beaten; i++) {
+    const { route } = patterns[i]!
     const cut = matchEnd(normal, route.api.listenSegments)
-    // Parameters are not counted in the length of a listen path (semantics §7.1).
-    if (cut >= 0 && (best === undefined || fixedLength(route) > best.api.listenPath.length)) {
+    if (cut >= 0) {
       best = route
       end = cut
       break
@@ -82,10 +92,6 @@ function take(host: Host, x: Exchange, normal: string): boolean {
   x.route = best
   x.rest = end === normal.length ? '/' : end === 0 ? normal : normal.slice(end)
   return true
-}
-
-function fixedLength(route: Route): number {
-  return route.api.listenSegments.reduce<number>((sum, segment) => sum + 1 + (segment?.length ?? 0), 0)
 }
 
 /** Where the first `count` segments of a normal path end (before the next slash); -1: it has fewer. */

@@ -5,7 +5,7 @@ import type { GatewaySettings } from '../config/settings.ts'
 import type { Clock, Log } from '../config/world.ts'
 import { addresses, within } from './addresses.ts'
 import { refuse } from './answer.ts'
-import { Exchange, type Peer, Reply, type Route, type Upgrade } from './exchange.ts'
+import { Exchange, lingerOn, type Peer, Reply, type Route, type Upgrade } from './exchange.ts'
 import { readHead, readTarget } from './framing.ts'
 import { normalPath, resolveDots } from './paths.ts'
 import { drive, type Endings } from './pipeline.ts'
@@ -36,7 +36,24 @@ export interface GatewayServer {
   drain(ms: number): Promise<void>
 }
 
-type Client = Socket & { peer?: Peer; exchange?: Exchange | null; inFlight?: number }
+/** A request that came while an earlier one on its connection is under way. */
+interface Pipelined {
+  readonly req: IncomingMessage
+  readonly res: Reply
+  refusal: Refusal | null
+}
+
+/** Requests that wait on one connection at most; what comes behind them is not read, and the connection closes. */
+const MOST_PIPELINED = 256
+
+type Client = Socket & {
+  peer?: Peer
+  /** The one under way. */
+  exchange?: Exchange | null
+  pipelined?: Pipelined[] | null
+  /** The bytes behind the last request are none: said once all answers before have gone. */
+  refusal?: Refusal | null
+}
 
 export function endings(log: Log): Endings {
   return {
@@ -78,16 +95,16 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     keepAliveTimeout: 72_000,
     connectionsCheckingInterval: Math.max(100, Math.min(5_000, options.read_timeout * 500)),
     joinDuplicateHeaders: false,
-    // h2c would carry requests past every rule; such a request is an ordinary one.
-    shouldUpgradeCallback: (req: IncomingMessage) => !/\bh2c\b/i.test(req.headers.upgrade ?? '')
+    shouldUpgradeCallback: mayUpgrade
   } as never)
   server.timeout = 0
 
   server.on('connection', (socket: Client) => {
     const address = plain(socket.remoteAddress ?? '')
     socket.peer = { address, trusted: within(trusted, address), secure: false }
-    socket.inFlight = 0
     socket.exchange = null
+    socket.pipelined = null
+    socket.refusal = null
     sockets.add(socket)
     socket.on('close', forget)
   })
@@ -97,30 +114,47 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     if (draining && sockets.size === 0) idle?.()
   }
 
-  server.on('request', (req, res) => start(req, res, null))
-  server.on('checkContinue', (req, res) => start(req, res, null))
-  server.on('checkExpectation', (req, res) => start(req, res, null, refusals.expectation))
+  server.on('request', (req, res) => arrive(req, res, null))
+  server.on('checkContinue', (req, res) => arrive(req, res, null))
+  server.on('checkExpectation', (req, res) => arrive(req, res, refusals.expectation))
   server.on('connect', (req: IncomingMessage, socket: Duplex, first: Buffer) =>
     upgraded(req, socket, first, refusals.methodNotAllowed)
   )
   server.on('upgrade', (req: IncomingMessage, socket: Duplex, first: Buffer) => upgraded(req, socket, first, null))
   server.on('clientError', clientError)
 
+  /** One request of a connection at a time: unsafe ones must not overtake each other (RFC 9112 §9.3.2). */
+  function arrive(req: IncomingMessage, res: Reply, refusal: Refusal | null): void {
+    const socket = req.socket as Client
+    // Behind an answer that closes the connection nothing is a request any more (RFC 9112 §9.6).
+    if (!socket.writable) return
+    if (socket.exchange === null) return start(req, res, null, refusal)
+    const waiting = (socket.pipelined ??= [])
+    if (waiting.length < MOST_PIPELINED) waiting.push({ req, res, refusal })
+    else waiting[waiting.length - 1]!.res.shouldKeepAlive = false
+  }
+
   function upgraded(req: IncomingMessage, socket: Duplex, first: Buffer, refusal: Refusal | null): void {
+    const client = req.socket as Client
+    socket.on('error', ignore)
+    // CONNECT behind other requests.
+    if (client.exchange !== null) {
+      client.refusal ??= refusal
+      return
+    }
     const res = new Reply(req)
     res.shouldKeepAlive = false
     res.assignSocket(socket as Socket)
     res.on('finish', endSocket)
-    socket.on('error', ignore)
     start(req, res, { socket, first }, refusal)
   }
 
-  function start(req: IncomingMessage, res: Reply, upgrade: Upgrade | null, refusal: Refusal | null = null): void {
+  function start(req: IncomingMessage, res: Reply, upgrade: Upgrade | null, refusal: Refusal | null): void {
     const socket = req.socket as Client
     const peer = socket.peer!
     const head = readHead(req)
     const target = head === null ? null : readTarget(req.url!, req.method!, head.host)
-    if (head === null || target === null || (upgrade !== null && head.bodyLength !== 0)) {
+    if (head === null || target === null) {
       const x = new Exchange(req, res, tools.clock.now(), NO_HEAD, peer.address, peer, '/', '', tools.nowhere, upgrade)
       admit(x, socket)
       // Where the body begins or ends is unknown, so nothing behind this head can be read as a request.
@@ -145,7 +179,6 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
   function admit(x: Exchange, socket: Client): void {
     x.res.exchange = x
     socket.exchange = x
-    socket.inFlight!++
     x.res.on('close', closed)
     x.res.on('drain', drained)
   }
@@ -153,19 +186,31 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
   function closed(this: Reply): void {
     const x = this.exchange!
     const socket = x.req.socket as Client
-    socket.inFlight!--
+    socket.exchange = null
     x.gone = true
     this.waiter?.closed()
     this.waiter = null
     const { after } = x.route
     for (let i = 0; i < after.length; i++) after[i]!(x)
     tools.done(x)
-    if (draining && socket.inFlight === 0) socket.end()
+    if (!socket.writable) socket.pipelined = null
+    else if (socket.pipelined !== null) following(socket)
+    else if (socket.refusal !== null) noRequest(socket, socket.refusal!)
+    else if (draining) socket.end()
   }
 
+  function following(socket: Client): void {
+    const { req, res, refusal } = socket.pipelined!.shift()!
+    if (socket.pipelined!.length === 0) socket.pipelined = null
+    start(req, res, null, refusal)
+    // Its body broke off in nonsense, or its framing is doubtful to the parser.
+    if (!req.complete && socket.refusal !== null && socket.pipelined === null) broken(socket.exchange!, socket.refusal!)
+  }
+
+  /** The parser gave up on this connection; it calls again with each further packet. */
   function clientError(error: NodeJS.ErrnoException, socket: Client): void {
     if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-    const x = socket.exchange ?? null
+    if (socket.refusal !== null) return
     const refusal =
       error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? refusals.headTimeout
@@ -174,21 +219,28 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
           : error.code === 'HPE_INVALID_METHOD'
             ? refusals.notImplemented
             : refusals.framing
-    // A body that breaks off in nonsense: its own exchange is told, if no other answer is due before it.
-    if (x !== null && !x.req.complete && socket.inFlight === 1 && !x.res.headersSent) {
-      x.res.waiter?.closed()
-      x.res.waiter = null
-      x.res.linger()
-      return refuse(x, refusal)
-    }
-    if (socket.inFlight! > 0) return void socket.destroy()
-    log.debug('a client sent no request', { code: error.code ?? '', client: socket.peer?.address ?? '' })
-    socket.end(
+    socket.refusal = refusal
+    const x = socket.exchange!
+    if (x === null) noRequest(socket, refusal)
+    else if (socket.pipelined === null && !x.req.complete) broken(x, refusal)
+  }
+
+  /** The body breaks off in nonsense. */
+  function broken(x: Exchange, refusal: Refusal): void {
+    x.res.waiter?.closed()
+    x.res.waiter = null
+    x.res.linger()
+    refuse(x, refusal)
+  }
+
+  /** Answers what is no request; Node has made no response for it. */
+  function noRequest(socket: Client, refusal: Refusal): void {
+    log.debug('a client sent no request', { code: refusal.code, client: socket.peer?.address ?? '' })
+    socket.write(
       `HTTP/1.1 ${refusal.status} ${refusal.message}\r\nContent-Type: application/json\r\nContent-Length: ${refusal.json.length}\r\nx-svc-error: ${refusal.code}\r\nConnection: close\r\n\r\n${refusal.json}`,
       'latin1'
     )
-    // A client that does not close its side would keep the socket half open for ever.
-    setTimeout(() => socket.destroy(), 1_000).unref()
+    lingerOn(socket)
   }
 
   return {
@@ -204,7 +256,7 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     async drain(ms) {
       draining = true
       server.close()
-      for (const socket of sockets) if (socket.inFlight === 0) socket.end()
+      for (const socket of sockets) if (socket.exchange === null) socket.end()
       if (sockets.size === 0) return
       await new Promise<void>(resolve => {
         const cancel = tools.clock.after(ms, () => {
@@ -230,7 +282,22 @@ function drained(this: Reply): void {
 }
 
 function endSocket(this: Reply): void {
-  this.socket?.end()
+  if (this.socket !== null) lingerOn(this.socket)
+}
+
+/**
+ * Whether `Upgrade` counts; elsewhere it is passed over (RFC 9110 §7.8), and the request is an ordinary one: h2c would
+ * carry requests past every rule, and behind a body or an unanswered request the switch would have no clear place.
+ */
+function mayUpgrade(req: IncomingMessage): boolean {
+  const { headers } = req
+  return (
+    req.httpVersionMinor === 1 &&
+    headers['content-length'] === undefined &&
+    headers['transfer-encoding'] === undefined &&
+    (req.socket as Client).exchange === null &&
+    !/\bh2c\b/i.test(headers.upgrade ?? '')
+  )
 }
 
 /** `::ffff:192.0.2.1` → `192.0.2.1`: one address, one spelling. */

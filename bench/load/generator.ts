@@ -44,7 +44,7 @@ export interface Measured {
  */
 export function generate(load: Load): Promise<Measured> {
   const counts = load.rate !== undefined || load.amount !== undefined
-  const plain = load.paths === undefined && load.tokens === undefined && load.post === undefined
+  const plain = load.tokens === undefined && load.post === undefined
   if (!counts && installed('wrk') !== null) return wrk(load)
   if (counts && plain && installed('h2load') !== null) return h2load(load)
   return autocannon(load)

@@ -60,7 +60,8 @@ async function measure(upstream: Running, options: Options): Promise<Round> {
     )
   const started = await gateway({ name: 'gateway', env: options.env, apis: url => apis(url, 0) }).start(upstream)
   const { running } = started
-  const load = { url: `${running.url}/api-7/items/7`, connections: 16, rate: 2000, seconds: options.seconds }
+  const paths = Array.from({ length: 100 }, (_, i) => `/api-${i}/items/7`)
+  const load = { url: running.url, paths, connections: 16, rate: 2000, seconds: options.seconds }
   await generate({ ...load, seconds: warmUp(options) })
   const quiet = await generate(load)
 

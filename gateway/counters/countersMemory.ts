@@ -23,7 +23,6 @@ import {
   END,
   FIXED,
   KIND,
-  kindOf,
   LOG,
   NEXT_AT,
   QUOTA,

@@ -7,7 +7,7 @@ import { type Applied, applyPolicies } from './merge.ts'
 import type { Policies } from './policies.ts'
 import { Recent } from './recent.ts'
 import { Session, type SessionTools } from './session.ts'
-import { customId, idFault, tokenId } from './token.ts'
+import { customId, idFault, longestId, tokenId } from './token.ts'
 
 export type { Charges, EndpointLimit, Grant } from './grant.ts'
 export { Session } from './session.ts'
@@ -30,8 +30,8 @@ export interface KeysTools {
   readonly settings: GatewaySettings
 }
 
-/** Sessions held at most. */
-const SESSIONS = 50_000
+/** Sessions held at most; each takes some 2 KB. */
+const SESSIONS = 30_000
 /** Unknown credentials remembered at most. */
 const UNKNOWN = 20_000
 /** How long an unknown credential is not asked for again; a key that is created ends it at once. */
@@ -41,7 +41,9 @@ const MOST_WAITING = 1_000
 
 /** What was found for a credential in one organisation. */
 interface Found {
+  /** The credential itself; or behind its organisation and NUL, when another organisation has it too. */
   readonly name: string
+  readonly isShared: boolean
   readonly org: string
   /** Storage ids whose change makes it void. */
   readonly ids: readonly string[]
@@ -106,7 +108,7 @@ export class Keys {
    */
   find(org: string, credential: string): Session | null | Promise<Session | null> {
     const found = this.#known.get(credential)
-    if (found !== undefined && found.org === org && found.epoch === this.#policies.epoch) return found.session
+    if (found?.org === org && found.epoch === this.#policies.epoch && !found.isShared) return found.session
     return this.#seek(org, credential)
   }
 
@@ -125,7 +127,7 @@ export class Keys {
   }
 
   #seek(org: string, credential: string): Session | null | Promise<Session | null> {
-    if (idFault(credential, 1) !== null) return null
+    if (credential.length > longestId || credential.includes('\0')) return null
     // One text may be the custom id of several organisations: the first to use it has the short name.
     const long = `${org}\0${credential}`
     const short = this.#known.get(credential)
@@ -138,6 +140,7 @@ export class Keys {
     }
     const missed = this.#unknown.get(long)
     if (missed?.epoch === this.#policies.epoch && this.#clock.now() - missed.at < UNKNOWN_MS) return null
+    if (idFault(credential, 1) !== null) return null
     const custom = customId(org, credential)
     const token = tokenId(credential)
     const name = short === undefined ? unshared(credential) : long
@@ -165,10 +168,11 @@ export class Keys {
   ): Found | Promise<Found> {
     const { epoch } = this.#policies
     const at = this.#clock.now()
-    if (document === null) return { name, org, ids, document, session: null, epoch, at }
+    const isShared = name.includes('\0')
+    if (document === null) return { name, isShared, org, ids, document, session: null, epoch, at }
     return whenReady(this.applied(org, document.body.key), applied => {
       const session = 'key' in applied ? this.session(document.id, org, applied.key) : null
-      return { name, org, ids, document, session, epoch, at }
+      return { name, isShared, org, ids, document, session, epoch, at }
     })
   }
 

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { Random } from '../../config/world.ts'
 
@@ -39,12 +39,12 @@ function checksum(text: string): string {
 
 /** Storage id of a generated token. */
 export function tokenId(token: string): string {
-  return createHash('sha256').update(token).digest('hex')
+  return hash('sha256', token, 'hex')
 }
 
 /** Storage id of a name that somebody chose, within its organisation: custom ids, user names, certificate ids. */
 export function customId(org: string, id: string): string {
-  return createHash('sha256').update(`${org}\0${id}`).digest('hex')
+  return hash('sha256', `${org}\0${id}`, 'hex')
 }
 
 /** Longest key id, presented or chosen, in UTF-16 units. */

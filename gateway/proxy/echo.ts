@@ -16,7 +16,7 @@ export function echo(x: Exchange, plan: Plan, requestId: string, { endings }: Pr
   const shown: Buffer[] = []
   let kept = 0
   let refused = false
-  const body = new RequestBody(x.req, x.res, x.bodyLength, x.header('expect') !== null, mostBytes, () => {
+  const body = new RequestBody(x.req, x.res, x.bodyLength, x.expects, mostBytes, () => {
     refused = true
     endings.refuse(x, refusals.bodyTooLarge)
   })

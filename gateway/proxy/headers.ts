@@ -82,7 +82,8 @@ export function requestPairs(x: Exchange, host: string, requestId: string): stri
   )
   const givenHost = forwardedHost === '' ? (x.header('host') ?? '') : forwardedHost
   if (givenHost !== '') pairs.push('X-Forwarded-Host', givenHost)
-  pairs.push('X-Request-Id', requestId, 'Via', via === '' ? '1.1 svc' : `${via}, 1.1 svc`)
+  const received = x.req.httpVersionMinor === 0 ? '1.0 svc' : '1.1 svc'
+  pairs.push('X-Request-Id', requestId, 'Via', via === '' ? received : `${via}, ${received}`)
   return pairs
 }
 

@@ -162,12 +162,16 @@ class Forward implements UpstreamListener, Waiter {
     this.underWay.join(this)
     if (x.bodyLength === 0) return this.send()
     if (x.bodyLength > bounds.mostBytes) return this.refuse(refusals.bodyTooLarge)
-    const body = new RequestBody(x.req, x.res, x.bodyLength, x.header('expect') !== null, bounds.mostBytes, () =>
+    const expects = x.expects
+    const body = new RequestBody(x.req, x.res, x.bodyLength, expects, bounds.mostBytes, () =>
       this.refuse(refusals.bodyTooLarge)
     )
     this.body = body
     this.bodyBy = x.at + bounds.readMs
-    if (x.bodyLength < 0 || x.bodyLength > HELD_BYTES) return this.send()
+    // What came with the head is parsed first: a body that begins with nonsense reaches nobody.
+    if (x.bodyLength < 0) return process.nextTick(sendSoon, this)
+    // `100 Continue` waits until the upstream is there to take the body.
+    if (x.bodyLength > HELD_BYTES || expects) return this.send()
     const chunks: Buffer[] = []
     body.start({
       chunk: data => chunks.push(data) > 0,
@@ -178,6 +182,11 @@ class Forward implements UpstreamListener, Waiter {
         this.send()
       }
     })
+  }
+
+  /** Unless the request has ended meanwhile. */
+  sendSoon(): void {
+    if (!this.ended) this.send()
   }
 
   private send(): void {
@@ -246,8 +255,9 @@ class Forward implements UpstreamListener, Waiter {
   end(trailers: string[] | null): void {
     const { x } = this
     const { res } = x
-    this.leave()
-    x.upstreamMs = this.tools.clock.now() - x.sentAt
+    this.ended = true
+    const now = this.tools.clock.now()
+    x.upstreamMs = now - x.sentAt
     if (trailers !== null && res.chunkedEncoding) {
       const pairs = trailerPairs(trailers)
       const each: [string, string][] = []
@@ -255,6 +265,8 @@ class Forward implements UpstreamListener, Waiter {
       res.addTrailers(each)
     }
     res.end()
+    // Watched until the response has closed: a client that takes nothing of what is left would keep it for ever.
+    if (this.fullSince === 0) this.fullSince = now
   }
 
   fault(fault: UpstreamFault): void {
@@ -287,9 +299,8 @@ class Forward implements UpstreamListener, Waiter {
 
   /** The client left, or its answer is complete. */
   closed(): void {
-    if (this.ended) return
+    if (!this.ended) this.flight?.abort()
     this.leave()
-    this.flight?.abort()
   }
 
   sweep(now: number): void {
@@ -341,6 +352,10 @@ class Forward implements UpstreamListener, Waiter {
     this.ended = true
     this.underWay.leave(this)
   }
+}
+
+function sendSoon(forward: Forward): void {
+  forward.sendSoon()
 }
 
 function flushHead(res: Reply): void {

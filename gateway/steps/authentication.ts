@@ -60,8 +60,10 @@ function valueAt(x: Exchange, location: TokenLocation): string | null {
   return cookies === null ? null : cookieOf(cookies, location.name)
 }
 
+/** Without the scheme, in any case, wherever the value came from. */
+
 function withoutBearer(value: string): string {
-  return value.length > 7 && value.charCodeAt(6) === 32 && value.slice(0, 7).toLowerCase() === 'bearer '
+  return value.length >= 7 && value.charCodeAt(6) === 32 && value.slice(0, 7).toLowerCase() === 'bearer '
     ? value.slice(7).trim()
     : value
 }

@@ -1,6 +1,7 @@
 import { answer } from '../answer.ts'
 import type { Cors } from '../api.ts'
 import { ANSWERED, type Exchange, LAST } from '../exchange.ts'
+import { names } from '../proxy/headers.ts'
 import type { Step } from './step.ts'
 
 const SIMPLE_METHODS = ['GET', 'POST', 'HEAD']
@@ -8,7 +9,7 @@ const SIMPLE_HEADERS = ['Origin', 'Accept', 'Content-Type', 'X-Requested-With']
 
 /**
  * `middleware.global.cors` (Fetch standard, CORS protocol). OPTIONS is answered here unless it is passed through, and
- * then it goes to the upstream past every other step.
+ * then it goes to the upstream past every other step and its answer comes back as it is.
  */
 export const cors: Step = {
   name: 'cors',
@@ -29,7 +30,6 @@ export const cors: Step = {
 
     function allowOrigin(x: Exchange, pairs: string[]): boolean {
       const origin = x.header('origin')
-      if (!anyOrigin) vary(pairs, 'Origin')
       if (origin === null || !allows(origin)) {
         if (given!.debug && origin !== null) log.info('cors: origin refused', { api_id: api.id, origin })
         return false
@@ -39,26 +39,36 @@ export const cors: Step = {
       return true
     }
 
+    /** The pairs of the answer to OPTIONS; a preflight that is refused gets nothing that allows anything. */
     function preflight(x: Exchange): string[] {
-      const pairs: string[] = []
+      const pairs = [
+        'Vary',
+        `${anyOrigin ? '' : 'Origin, '}Access-Control-Request-Method, Access-Control-Request-Headers`
+      ]
       const asked = x.header('access-control-request-method')
       const askedHeaders = x.header('access-control-request-headers')
-      const names = askedHeaders === null ? [] : askedHeaders.split(',').map(name => name.trim().toLowerCase())
-      pairs.push('Vary', 'Access-Control-Request-Method, Access-Control-Request-Headers')
       const fits =
         asked !== null &&
         (anyMethod || methods.includes(asked.toUpperCase())) &&
-        names.every(name => anyHeader || name === '' || lowerHeaders.has(name))
+        (askedHeaders === null || anyHeader || allAllowed(askedHeaders))
       if (!fits) {
         if (given!.debug)
           log.info('cors: preflight refused', { api_id: api.id, method: asked ?? '', headers: askedHeaders ?? '' })
         return pairs
       }
+      if (!allowOrigin(x, pairs)) return pairs
       pairs.push('Access-Control-Allow-Methods', anyMethod ? asked : methods.join(', '))
       if (askedHeaders !== null)
         pairs.push('Access-Control-Allow-Headers', anyHeader ? askedHeaders : headers.join(', '))
       if (given!.maxAge > 0) pairs.push('Access-Control-Max-Age', String(given!.maxAge))
       return pairs
+    }
+
+    function allAllowed(asked: string): boolean {
+      return asked.split(',').every(each => {
+        const name = each.trim().toLowerCase()
+        return name === '' || lowerHeaders.has(name)
+      })
     }
 
     return {
@@ -69,11 +79,11 @@ export const cors: Step = {
         return ANSWERED
       },
       head(x, _status, pairs) {
-        if (given.optionsPassthrough && x.method === 'OPTIONS') return
+        if (x.method === 'OPTIONS') return
         drop(pairs, 'access-control-allow-origin')
         drop(pairs, 'access-control-allow-credentials')
-        if (allowOrigin(x, pairs) && exposed !== '' && x.method !== 'OPTIONS')
-          pairs.push('Access-Control-Expose-Headers', exposed)
+        if (!anyOrigin) vary(pairs, 'Origin')
+        if (allowOrigin(x, pairs) && exposed !== '') pairs.push('Access-Control-Expose-Headers', exposed)
       }
     }
   }
@@ -99,7 +109,7 @@ function origins(given: Cors): (origin: string) => boolean {
 function vary(pairs: string[], name: string): void {
   for (let i = 0; i < pairs.length; i += 2) {
     if (pairs[i]!.toLowerCase() !== 'vary') continue
-    if (!pairs[i + 1]!.toLowerCase().includes(name.toLowerCase())) pairs[i + 1] += `, ${name}`
+    if (!names(pairs[i + 1]!.toLowerCase(), name.toLowerCase())) pairs[i + 1] += `, ${name}`
     return
   }
   pairs.push('Vary', name)

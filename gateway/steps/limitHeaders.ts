@@ -1,22 +1,31 @@
-import type { GatewaySettings } from '../../config/settings.ts'
 import type { Charge, Standing } from '../counters/counters.ts'
 import type { Exchange, Head } from '../exchange.ts'
+import type { Tools } from './step.ts'
 
 /** `X-RateLimit-*` in both modes (semantics §5.3), the IETF pair behind its option, and `Retry-After` on 429. */
-export function limitHeaders(settings: GatewaySettings): Head {
+export function limitHeaders({ settings, clock }: Tools): Head {
   const tellsRates = settings.rate_limit_response_headers === 'rate_limits'
   const ietf = settings.rate_limit_ietf_headers
   return (x, status, pairs) => {
     if (tellsRates) rates(x, pairs)
-    else if (x.refusal === null) quotas(x, pairs)
-    if (ietf) draft(x, pairs)
+    else if (x.refusal === null && x.upstreamMs >= 0) quotas(x, pairs)
+    if (ietf) draft(x, pairs, clock.now())
     if (status === 429 && x.verdict !== null && x.refusal !== null) {
-      const { reset } = x.verdict.standings[x.verdict.refused]!
-      pairs.push('Retry-After', String(Math.max(1, Math.ceil((reset - x.at) / 1000))))
+      const { refused, standings } = x.verdict
+      const seconds = secondsLeft(x.limit!.charges[refused]!, standings[refused]!, clock.now())
+      pairs.push('Retry-After', String(Math.max(1, seconds)))
     }
   }
 }
 
+/** Whole seconds after which the limit takes again. */
+function secondsLeft({ kind, algorithm }: Charge, { reset }: Standing, now: number): number {
+  // A bucket's window still holds the millisecond in which it ends.
+  const opens = kind === 'rate' && algorithm === 'bucket' ? reset + 1 : reset
+  return Math.max(0, Math.ceil((opens - now) / 1000))
+}
+
+/** On answers of the upstream alone (semantics §5.3). */
 function quotas(x: Exchange, pairs: string[]): void {
   const plan = x.limit
   dropRates(pairs)
@@ -52,7 +61,7 @@ function rates(x: Exchange, pairs: string[]): void {
 }
 
 /** `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers): seconds; on refusals too. */
-function draft(x: Exchange, pairs: string[]): void {
+function draft(x: Exchange, pairs: string[], now: number): void {
   const { limit, verdict } = x
   if (limit === null || verdict === null) return
   const policies: string[] = []
@@ -61,7 +70,7 @@ function draft(x: Exchange, pairs: string[]): void {
     if (standing === undefined) return
     const window = Number.isFinite(charge.perMs) ? `;w=${Math.ceil(charge.perMs / 1000)}` : ''
     policies.push(`"${name}";q=${standing.allowed}${window}`)
-    const rest = standing.reset === 0 ? '' : `;t=${Math.max(0, Math.ceil((standing.reset - x.at) / 1000))}`
+    const rest = standing.reset === 0 ? '' : `;t=${secondsLeft(charge, standing, now)}`
     states.push(`"${name}";r=${standing.remaining}${rest}`)
   }
   for (const [i, charge] of limit.charges.entries())

@@ -1,3 +1,4 @@
+import type { Clock } from '../../config/world.ts'
 import type { Api, Operation } from '../api.ts'
 import { rateCharge } from '../counters/charges.ts'
 import type { Charge, Verdict } from '../counters/counters.ts'
@@ -11,6 +12,8 @@ import type { Step, Tools } from './step.ts'
 /** Requests held by throttling at once; beyond, a refused request is told so at once. */
 const MOST_HELD = 10_000
 let held = 0
+/** A longer timer of Node would fire at once. */
+const LONGEST_PAUSE_MS = 2 ** 31 - 1
 
 /**
  * Key rate, quota and API rate in one charge (semantics §5). An endpoint's limit takes the place of the broader one of
@@ -20,10 +23,10 @@ let held = 0
 export const limits: Step = {
   name: 'limits',
   make(api, tools) {
-    const { counters, settings } = tools
+    const { counters } = tools
     const plans = planner(api, tools)
     const authenticated = api.authentication !== null
-    const head = limitHeaders(settings)
+    const head = limitHeaders(tools)
     if (!authenticated && plans.empty) return { head }
     return {
       head,
@@ -51,25 +54,33 @@ function judge(
 ): Outcome | Promise<Outcome> {
   x.verdict = verdict
   const { events } = tools
-  const about = () => ({ apiId: x.route.api.id, path: x.path, origin: x.client, key: x.key?.hash ?? '' })
-  if (plan.smooths) {
-    for (const { smoothed } of verdict.standings) {
-      if (smoothed === 'up') events.emit('RateLimitSmoothingUp', 'Rate limit increased with smoothing', about())
-      else if (smoothed === 'down')
-        events.emit('RateLimitSmoothingDown', 'Rate limit decreased with smoothing', about())
-    }
-  }
+  if (plan.smooths) tellSmoothing(x, verdict, tools)
   const { refused } = verdict
   if (refused < 0) return undefined
   if (refused === plan.quota) {
-    events.emit('QuotaExceeded', 'Key Quota Limit Exceeded', about())
+    events.emit('QuotaExceeded', 'Key Quota Limit Exceeded', about(x))
     return refusals.quotaExceeded
   }
-  const refusal = refused === plan.apiRate ? refusals.apiRateExceeded : refusals.rateExceeded
-  if (holds === 0) events.emit('RatelimitExceeded', refusal.message, about())
-  if (refused === plan.keyRate && plan.throttle !== null && holds < plan.throttle.retries && held < MOST_HELD)
+  if (refused === plan.apiRate) {
+    events.emit('RatelimitExceeded', refusals.apiRateExceeded.message, about(x))
+    return refusals.apiRateExceeded
+  }
+  // A request that was held has been told of already.
+  if (holds === 0) events.emit('RatelimitExceeded', refusals.rateExceeded.message, about(x))
+  if (plan.throttle !== null && holds < plan.throttle.retries && held < MOST_HELD)
     return hold(x, plan, plan.throttle, tools, holds)
-  return refusal
+  return refusals.rateExceeded
+}
+
+function tellSmoothing(x: Exchange, { standings }: Verdict, { events }: Tools): void {
+  for (const { smoothed } of standings) {
+    if (smoothed === 'up') events.emit('RateLimitSmoothingUp', 'Rate limit increased with smoothing', about(x))
+    else if (smoothed === 'down') events.emit('RateLimitSmoothingDown', 'Rate limit decreased with smoothing', about(x))
+  }
+}
+
+function about(x: Exchange): { apiId: string; path: string; origin: string; key: string } {
+  return { apiId: x.route.api.id, path: x.path, origin: x.client, key: x.key === null ? '' : x.key.hash }
 }
 
 async function hold(
@@ -83,19 +94,39 @@ async function hold(
   held++
   try {
     while (holds < throttle.retries) {
-      await new Promise<void>(resolve => tools.clock.after(throttle.intervalMs, resolve))
+      await pause(x, throttle.intervalMs, tools.clock)
       holds++
-      if (x.gone) return ANSWERED
-      const look = await tools.counters.look(rate)
-      if (look.refused >= 0) continue
+      // It left, or was refused meanwhile for what it sent.
+      if (x.gone || x.res.writableEnded) return ANSWERED
+      x.verdict = await tools.counters.look(rate)
+      if (x.verdict.refused >= 0) continue
       const verdict = await tools.counters.charge(plan.charges)
       if (verdict.refused !== plan.keyRate) return judge(x, plan, verdict, tools, holds)
+      // Another was quicker.
       x.verdict = verdict
+      if (plan.smooths) tellSmoothing(x, verdict, tools)
     }
     return refusals.rateExceeded
   } finally {
     held--
   }
+}
+
+/** Ends after `ms`, or as soon as the client leaves. */
+function pause(x: Exchange, ms: number, clock: Clock): Promise<void> {
+  return new Promise(resolve => {
+    const cancel = clock.after(Math.min(ms, LONGEST_PAUSE_MS), () => {
+      x.res.waiter = null
+      resolve()
+    })
+    x.res.waiter = {
+      closed() {
+        cancel()
+        resolve()
+      },
+      drained() {}
+    }
+  })
 }
 
 interface Plans {

@@ -1,4 +1,5 @@
 import { refusals } from '../refusals.ts'
+import { isLimitsPage } from './limitsPage.ts'
 import type { Step } from './step.ts'
 
 /** Which operation of the document a request is; expired APIs, blocked operations and those not on an allow list end here. */
@@ -6,6 +7,7 @@ export const operation: Step = {
   name: 'operation',
   make(api) {
     const { expires, allowList } = api
+    const authenticated = api.authentication !== null
     const some = api.operations.length > 0
     if (!some && expires === Number.POSITIVE_INFINITY) return null
     return {
@@ -14,8 +16,9 @@ export const operation: Step = {
         if (!some) return undefined
         const found = api.operation(x.method, x.rest)
         x.operation = found
-        if (found === null ? allowList : found.block || (allowList && !found.allow)) return refusals.endpointForbidden
-        return undefined
+        if (found !== null) return found.block || (allowList && !found.allow) ? refusals.endpointForbidden : undefined
+        // With a key, the page of its limits is the gateway's own: the step `limits` answers it.
+        return allowList && !(authenticated && isLimitsPage(x)) ? refusals.endpointForbidden : undefined
       }
     }
   }

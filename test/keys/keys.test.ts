@@ -58,6 +58,7 @@ t.test('a key opens nothing in another organisation, and one id may live in seve
   t.equal(await call('alice', 'A', 'o1'), 'closed')
   t.equal(await call('alice', 'C', 'o1'), 'passed')
   t.equal(await call('alice', 'D', 'o2'), 'passed')
+  t.equal(await call('o2\0alice', 'D', 'o2'), 'unknown', 'the names of our memory are no credentials')
 })
 
 t.test('a custom id takes the place of a token of the same text', async t => {

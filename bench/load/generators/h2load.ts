@@ -5,7 +5,15 @@ import { folder, run } from '../processes.ts'
 import { percentile } from '../table.ts'
 
 /** h2load over HTTP/1.1. Its log has a line a request: start in µs since the epoch, status (-1: none), µs it took. */
-export async function h2load({ url, connections, seconds, amount, rate, headers = {} }: Load): Promise<Measured> {
+export async function h2load({
+  url,
+  connections,
+  seconds,
+  amount,
+  rate,
+  headers = {},
+  paths
+}: Load): Promise<Measured> {
   const temp = folder()
   try {
     const log = join(temp.path, 'requests.tsv')
@@ -13,8 +21,9 @@ export async function h2load({ url, connections, seconds, amount, rate, headers 
     const held = rate === undefined ? [] : ['--rps', String(rate / connections)]
     const bound = amount === undefined ? ['-D', String(seconds)] : ['-n', String(amount)]
     const sent = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
-    const args = ['--h1', '-c', String(connections), ...bound, ...held, `--log-file=${log}`, ...sent, url]
-    const out = await run('others', 'h2load', args)
+    const args = ['--h1', '-c', String(connections), ...bound, ...held, `--log-file=${log}`, ...sent]
+    const urls = paths?.map(path => new URL(path, url).href) ?? [url]
+    const out = await run('others', 'h2load', [...args, ...urls])
     const errors = /(\d+) errored, (\d+) timeout/.exec(out)!
     return read(readFileSync(log, 'latin1'), Number(errors[1]) + Number(errors[2]))
   } finally {

@@ -50,6 +50,8 @@ export class Connection implements Holder, BodySink {
   private answered = false
   /** What came behind the piece that filled the listener. */
   private held: Buffer | null = null
+  /** The upstream has closed its side while the listener was full. */
+  private finished = false
 
   constructor(owner: Owner) {
     this.owner = owner
@@ -73,7 +75,7 @@ export class Connection implements Holder, BodySink {
     socket.on('drain', () => this.body?.resume())
     socket.on('end', () => this.ended())
     socket.on('error', error => this.fail(faultCode(error, this.phase), error))
-    socket.on('close', () => this.fail('reset', new Error('connection closed')))
+    socket.on('close', () => this.closed())
   }
 
   /** Sends a request; the connection must be ready. */
@@ -149,6 +151,7 @@ export class Connection implements Holder, BodySink {
     this.held = null
     this.socket.resume()
     this.read(held!)
+    if (this.finished) this.ended()
   }
 
   abandon(flight: DirectFlight): void {
@@ -206,8 +209,14 @@ export class Connection implements Holder, BodySink {
 
   private ended(): void {
     const { flight } = this
-    if (flight !== null && this.parser.finish()) this.complete(flight, false)
+    // Node tells of the end even to those that have paused.
+    if (this.parser.full) this.finished = true
+    else if (flight !== null && this.parser.finish()) this.complete(flight, false)
     else this.fail('reset', new Error('the upstream closed the connection'))
+  }
+
+  private closed(): void {
+    if (!this.finished) this.fail('reset', new Error('connection closed'))
   }
 
   private complete(flight: DirectFlight, surplus: boolean): void {
@@ -216,7 +225,7 @@ export class Connection implements Holder, BodySink {
     flight.holder = null
     this.flight = null
     // With a body half sent, what follows on the wire would belong to it.
-    if (surplus || this.body !== null || !parser.answer.persistent) this.destroy()
+    if (surplus || this.finished || this.body !== null || !parser.answer.persistent) this.destroy()
     else {
       this.reused = true
       this.owner.ready(this)
