@@ -86,7 +86,7 @@ function parse(file: string, faults: Fault[]): Record<string, unknown> {
   try {
     JSON.parse(file)
   } catch (cause) {
-    faults.push({ path: '', message: `the settings file is not JSON: ${withoutText((cause as Error).message)}` })
+    faults.push({ path: '', message: `the settings file is not JSON: ${whereNot(file, (cause as Error).message)}` })
     return {}
   }
   try {
@@ -101,9 +101,28 @@ function parse(file: string, faults: Fault[]): Record<string, unknown> {
   return {}
 }
 
-/** The engine quotes what stands around the fault, and that may be a secret. */
-function withoutText(message: string): string {
-  return message.replace(/, (?:\.\.\.)?".*"(?:\.\.\.)? is not valid JSON$/s, '')
+/** The engine either tells the position or quotes what stands there, and that may be a secret. */
+function whereNot(text: string, message: string): string {
+  if (!/ is not valid JSON$/.test(message)) return message
+  // The shortest beginning that no continuation could mend ends with what was unexpected.
+  let [good, bad] = [0, text.length]
+  while (bad - good > 1) {
+    const middle = (good + bad) >> 1
+    if (isBeginning(text.slice(0, middle))) good = middle
+    else bad = middle
+  }
+  const lines = text.slice(0, bad).split('\n')
+  return `unexpected character (line ${lines.length} column ${lines.at(-1)!.length})`
+}
+
+function isBeginning(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch (cause) {
+    const { message } = cause as Error
+    return /^Unexpected end|^Unterminated/.test(message) || message.includes(`at position ${text.length} `)
+  }
 }
 
 interface Node {

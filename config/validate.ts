@@ -51,11 +51,9 @@ export function compile<S extends TSchema>(schema: S): (input: unknown) => Stati
 /** How many values lie in it, itself included; counted no further than just above `most`. */
 function valuesOf(value: unknown, most: number): number {
   if (typeof value !== 'object' || value === null) return 1
+  const inner: readonly unknown[] = Array.isArray(value) ? value : Object.values(value)
   let count = 1
-  for (const name in value) {
-    count += valuesOf((value as Record<string, unknown>)[name], most - count)
-    if (count > most) break
-  }
+  for (let i = 0; i < inner.length && count <= most; i++) count += valuesOf(inner[i], most - count)
   return count
 }
 

@@ -39,7 +39,9 @@ export function control(table: readonly Endpoint[], tools: ControlTools): Contro
     try {
       const shut = surface.enter(req)
       if (shut !== null) throw new Refused(shut.status, shut.message)
-      const found = find(rows, req.method ?? '', path)
+      // What answers GET answers HEAD (RFC 9110 §9.1); Node keeps the body back.
+      const found = find(rows, req.method === 'HEAD' ? 'GET' : (req.method ?? ''), path)
+      if (found.row.endpoint.bodyForm !== 'none' && req.headers.expect !== undefined) res.writeContinue()
       const value = await found.row.endpoint.handle(await read(found, req, query, most), tools)
       write(res, value instanceof Answer ? value : new Answer(200, value))
     } catch (cause) {
@@ -48,7 +50,13 @@ export function control(table: readonly Endpoint[], tools: ControlTools): Contro
     }
   }
 
-  return (req, res, path, query) => void serve(req, res, path, query)
+  return (req, res, path, query) => {
+    // What fails even while a failure is told ends this call alone.
+    serve(req, res, path, query).catch(cause => {
+      tools.log.error('fault', { cause: String(cause) })
+      res.destroy()
+    })
+  }
 }
 
 function row(endpoint: Endpoint): Row {
@@ -95,9 +103,12 @@ function find(rows: readonly Row[], method: string, path: string): Found {
     best = { row: candidate, params }
   }
   if (best !== null) return best
-  if (allowed.length > 0)
-    throw new Refused(405, 'Method not supported', { headers: { Allow: [...new Set(allowed)].join(', ') } })
+  if (allowed.length > 0) throw new Refused(405, 'Method not supported', { headers: { Allow: allow(allowed) } })
   throw new Refused(404, 'Not Found')
+}
+
+function allow(methods: readonly string[]): string {
+  return [...new Set(methods.flatMap(method => (method === 'GET' ? ['GET', 'HEAD'] : [method])))].join(', ')
 }
 
 function decoded(segment: string): string {

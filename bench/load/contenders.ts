@@ -33,7 +33,7 @@ export interface GatewayContender extends Contender {
 export interface GatewayOptions {
   readonly name: string
   readonly env: Readonly<Record<string, string>>
-  /** Default: one keyless API; one that needs a key, when there is one. */
+  /** Default: one API, which asks for a key when `key` is given. */
   readonly apis?: (upstream: string) => readonly ApiOptions[]
   /** Limits of a key to create; the load carries it. */
   readonly key?: {

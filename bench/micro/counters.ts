@@ -1,5 +1,6 @@
 /**
- * What one decision costs, and what a counter weighs: `node bench/micro/counters.ts`. A charge is [rate, quota] unless the row says otherwise.
+ * What one decision costs, and what a counter weighs: `node bench/micro/counters.ts`. A charge is [rate, quota] unless
+ * the row says otherwise. With many keys it is the way to memory that counts: compare 'ns to touch the limits'.
  */
 import { quotaCharge, rateCharge } from '../../gateway/counters/charges.ts'
 import type { Algorithm, Charge } from '../../gateway/counters/counters.ts'

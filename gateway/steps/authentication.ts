@@ -56,8 +56,14 @@ function credentialOf(x: Exchange, { locations }: Authentication): string {
 function valueAt(x: Exchange, location: TokenLocation): string | null {
   if (location.in === 'header') return x.header(location.name)
   if (location.in === 'query') return x.query === '' ? null : queryOf(x.query, location.name)
-  const cookies = x.header('cookie')
-  return cookies === null ? null : cookieOf(cookies, location.name)
+  // A client may send several Cookie lines (RFC 9113 §8.2.3 allows it, and HTTP/1.1 servers take them as one).
+  const raw = x.req.rawHeaders
+  for (let i = 0; i < raw.length; i += 2) {
+    if (raw[i]!.length !== 6 || raw[i]!.toLowerCase() !== 'cookie') continue
+    const value = cookieOf(raw[i + 1]!, location.name)
+    if (value !== null) return value
+  }
+  return null
 }
 
 /** Without the scheme, in any case, wherever the value came from. */

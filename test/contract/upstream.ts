@@ -202,7 +202,10 @@ export function upstreamContract(t: Test, make: (options: MakeOptions) => Upstre
     const server = await rawServer(t, (socket, head) =>
       socket.write(head.includes('/last') ? 'HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 0\r\n\r\n' : OK)
     )
-    for (let i = 0; i < 5; i++) await send(upstream, server.target).over
+    for (let i = 0; i < 5; i++) {
+      await send(upstream, server.target).over
+      await turn()
+    }
     t.equal(server.sockets.length, 1)
     await send(upstream, server.target, { path: '/last' }).over
     t.equal((await send(upstream, server.target).over).body, 'ok')
@@ -216,6 +219,7 @@ export function upstreamContract(t: Test, make: (options: MakeOptions) => Upstre
         (socket, head) => void (head.includes('/dies') ? socket[end]() : socket.write(OK))
       )
       await send(upstream, server.target).over
+      await turn()
       const heard = await send(upstream, server.target, { path: '/dies' }).over
       t.equal(heard.failed?.code, 'reset')
       t.equal(heard.failed?.retry, 'unanswered')
@@ -303,6 +307,7 @@ export function upstreamContract(t: Test, make: (options: MakeOptions) => Upstre
   withUpstream('an abort behind the end of an answer leaves the connection to others', async (t, upstream) => {
     const server = await rawServer(t, socket => socket.write(OK))
     const first = await send(upstream, server.target).over
+    await turn()
     const second = send(upstream, server.target)
     first.flight!.abort()
     t.equal((await second.over).body, 'ok')

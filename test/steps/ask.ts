@@ -4,8 +4,8 @@ import type { Line, TestGateway } from '../helpers/gateway.ts'
 
 export interface Asked {
   readonly method?: string
-  /** Any, `Host` too. */
-  readonly headers?: Record<string, string | string[]>
+  /** Any, `Host` too. As a list: pairs, sent as they are, with a `Host` of their own. */
+  readonly headers?: Record<string, string | string[]> | readonly string[]
   readonly body?: string | Buffer
   readonly agent?: Agent
 }
@@ -22,7 +22,8 @@ export interface Answered {
 /** One request exactly as written: no client tidies its path or its headers. */
 export function ask(gw: { readonly url: string }, path: string, given: Asked = {}): Promise<Answered> {
   const { hostname, port } = new URL(gw.url)
-  const { method = 'GET', headers = {}, body, agent } = given
+  const { method = 'GET', body, agent } = given
+  const headers = given.headers === undefined ? {} : isPairs(given.headers) ? [...given.headers] : given.headers
   return new Promise((resolve, reject) => {
     const req = request({ hostname, port, path, method, headers, ...(agent === undefined ? {} : { agent }) }, res => {
       const chunks: Buffer[] = []
@@ -43,6 +44,10 @@ export function ask(gw: { readonly url: string }, path: string, given: Asked = {
     req.on('error', reject)
     req.end(body)
   })
+}
+
+function isPairs(headers: NonNullable<Asked['headers']>): headers is readonly string[] {
+  return Array.isArray(headers)
 }
 
 /** What an upstream got, as JSON: `{ method, url, headers, body }`, headers as raw pairs. */

