@@ -79,8 +79,14 @@ export function linesTo(pour: Pour, trouble: (text: string) => void): Lines {
       const batch = started + (waiting === '' ? 0 : 1)
       if (batch === ended) return Promise.resolve()
       return new Promise<void>(resolve => {
-        waiters.push({ batch, resolve })
-        if (ms !== undefined) setTimeout(resolve, ms).unref()
+        const timer = ms === undefined ? undefined : setTimeout(resolve, ms)
+        waiters.push({
+          batch,
+          resolve() {
+            clearTimeout(timer)
+            resolve()
+          }
+        })
         flush()
       })
     }

@@ -140,21 +140,20 @@ function override(
 ): void {
   const path = name === name.toUpperCase() ? name.slice('SVC_'.length).toLowerCase().split('__') : ['']
   let node = Settings as unknown as Node
-  let place = input
-  for (const [depth, part] of path.entries()) {
+  for (const part of path) {
     const next =
       node.properties !== undefined && Object.hasOwn(node.properties, part) ? node.properties[part] : undefined
     if (next === undefined) return void faults.push({ path: name, message: 'is not known here (environment)' })
     node = next
-    if (depth === path.length - 1) {
-      place[part] = read(node, value)
-      variables.set(`/${path.join('/')}`, name)
-      return
-    }
+  }
+  let place = input
+  for (const part of path.slice(0, -1)) {
     const inner = place[part]
     if (typeof inner !== 'object' || inner === null) place[part] = {}
     place = place[part] as Record<string, unknown>
   }
+  place[path.at(-1)!] = read(node, value)
+  variables.set(`/${path.join('/')}`, name)
 }
 
 function read(node: Node, value: string): unknown {

@@ -42,7 +42,7 @@ export function control(table: readonly Endpoint[], tools: ControlTools): Contro
       // What answers GET answers HEAD (RFC 9110 §9.1); Node keeps the body back.
       const found = find(rows, req.method === 'HEAD' ? 'GET' : (req.method ?? ''), path)
       if (found.row.endpoint.bodyForm !== 'none' && req.headers.expect !== undefined) res.writeContinue()
-      const value = await found.row.endpoint.handle(await read(found, req, query, most), tools)
+      const value = await found.row.endpoint.handle(await read(found, req, res, query, most), tools)
       write(res, value instanceof Answer ? value : new Answer(200, value))
     } catch (cause) {
       const { status, message, more, headers } = refusal(cause, tools)
@@ -122,6 +122,7 @@ function decoded(segment: string): string {
 async function read(
   { row, params }: Found,
   req: IncomingMessage,
+  res: ServerResponse,
   query: string,
   most: number
 ): Promise<Call<never, never, never>> {
@@ -137,7 +138,7 @@ async function read(
     accept: req.headers.accept ?? ''
   }
   if (bodyForm !== 'none') {
-    const text = await collect(req, most)
+    const text = await collect(req, res, most)
     const yaml = bodyForm === 'document' && /yaml/.test(contentType)
     let value: unknown
     try {
@@ -165,7 +166,7 @@ function shaped(check: (input: unknown) => unknown, value: unknown, what: string
 }
 
 /** @throws Refused 413 above `most` bytes, 408 when it does not arrive in time, 400 when it is not UTF-8 */
-function collect(req: IncomingMessage, most: number): Promise<string> {
+function collect(req: IncomingMessage, res: ServerResponse, most: number): Promise<string> {
   return new Promise((resolve, reject) => {
     if (Number(req.headers['content-length'] ?? 0) > most) return reject(new Refused(413, 'Request Entity Too Large'))
     const chunks: Buffer[] = []
@@ -191,8 +192,11 @@ function collect(req: IncomingMessage, most: number): Promise<string> {
         }
       })
     )
-    req.on('close', () => end(() => reject(new Refused(400, 'the body broke off'))))
-    req.on('error', () => end(() => reject(new Refused(400, 'the body broke off'))))
+    const broken = () => end(() => reject(new Refused(400, 'the body broke off')))
+    req.on('close', broken)
+    req.on('error', broken)
+    // Where the server has answered nonsense in a body by itself, the request never closes.
+    res.on('close', broken)
   })
 }
 

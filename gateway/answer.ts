@@ -24,7 +24,7 @@ export function refuse(x: Exchange, refusal: Refusal): void {
   x.refusal = refusal
   if (x.gone || res.writableEnded) return
   if (res.headersSent) return res.cutOff()
-  const xml = x.bodyLength !== 0 && isXml(x.header('content-type'))
+  const xml = isXml(x.header('content-type'))
   const pairs = ['Content-Type', xml ? 'application/xml' : 'application/json', 'x-svc-error', refusal.code]
   for (let i = 0; i < refusal.pairs.length; i++) pairs.push(refusal.pairs[i]!)
   answer(x, refusal.status, pairs, xml ? refusal.xml : refusal.json)
@@ -39,5 +39,5 @@ function unread(x: Exchange): void {
 }
 
 function isXml(contentType: string | null): boolean {
-  return contentType !== null && /^(?:application|text)\/xml\b|^application\/soap\+xml\b/i.test(contentType)
+  return contentType !== null && /^(?:(?:application|text)\/xml|application\/soap\+xml)\s*(?:;|$)/i.test(contentType)
 }

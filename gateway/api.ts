@@ -41,6 +41,8 @@ export interface Api {
   readonly skipQuotaReset: boolean
   readonly requestHeaders: HeaderEdits | null
   readonly responseHeaders: HeaderEdits | null
+  /** Paths match in any case: those of operations and those in the rights of keys. */
+  readonly ignoreCase: boolean
   /** Some operation is allowed, so the others are not. */
   readonly allowList: boolean
   /** All operations of the document in order of precedence; empty when the extension says nothing about any. */
@@ -204,6 +206,7 @@ export function readApi(document: unknown, { source, matching }: Reading): Api {
     skipQuotaReset: global.skipQuotaReset,
     requestHeaders: edits('request', 'transformRequestHeaders'),
     responseHeaders: edits('response', 'transformResponseHeaders'),
+    ignoreCase: global.ignoreCase?.enabled ?? false,
     allowList: operations.some(({ allow }) => allow),
     operations,
     operation: finder(ruled, matching),
@@ -584,7 +587,7 @@ function readTimeout(given: OperationExtension['enforceTimeout'], fault: (messag
 
 // The framing of a message and its connection are the gateway's own (RFC 9110 §7.6.1, RFC 9112 §6).
 const OWN_HEADERS = new Set(
-  'connection content-length keep-alive proxy-connection te trailer transfer-encoding upgrade'.split(' ')
+  'connection content-length expect keep-alive proxy-connection te trailer transfer-encoding upgrade'.split(' ')
 )
 const UNKNOWN_VARIABLE = /\$svc_(?!meta\.[\w-]|context\.(?:path\b|remote_addr\b|headers_\w))[\w.-]*/
 

@@ -8,6 +8,7 @@ export type EventName =
   | 'QuotaExceeded'
   | 'RateLimitSmoothingUp'
   | 'RateLimitSmoothingDown'
+  | 'VersionFailure'
   | 'TokenCreated'
   | 'TokenUpdated'
   | 'TokenDeleted'

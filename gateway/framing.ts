@@ -1,12 +1,29 @@
 import type { IncomingMessage } from 'node:http'
-import type { RequestHead } from './exchange.ts'
+import { headerOf, type Peer, type RequestHead } from './exchange.ts'
 
 /** What Node's parser hands on and nobody may forward (RFC 9112 §3.2, §6.3): answered 400 before anything is dispatched. */
 export const AMBIGUOUS = null
 
 // Exactly what URIs are made of besides '#' and space: visible ASCII. Others (raw UTF-8, control characters) are refused.
 const STRANGE_TARGET = /[^\x21-\x7e]|#/
-const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9._~!$&'()*+,;=%-]+)(?::\d{0,5})?$/i
+// A comma would be two hosts to some readers.
+const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9._~!$&'()*+;=%-]+)(?::\d{0,5})?$/i
+const ABSOLUTE = /^(https?):\/\/([^/?]+)(?:(\/.*)|(\?.*))?$/i
+// Node's parser knows these from other protocols (RTSP, ICE) and hides which one was spoken.
+const FOREIGN = new Set([
+  'ANNOUNCE',
+  'DESCRIBE',
+  'FLUSH',
+  'GET_PARAMETER',
+  'PAUSE',
+  'PLAY',
+  'RECORD',
+  'REDIRECT',
+  'SETUP',
+  'SET_PARAMETER',
+  'SOURCE',
+  'TEARDOWN'
+])
 const LENGTH = /^\d{1,15}$/
 
 /** Origin-form, absolute-form or asterisk-form of a target; null where it fits none. */
@@ -22,7 +39,7 @@ export interface Target {
 export function readHead(req: IncomingMessage): RequestHead | null {
   const pairs = req.rawHeaders
   const version = req.httpVersion
-  if (version !== '1.1' && version !== '1.0') return AMBIGUOUS
+  if ((version !== '1.1' && version !== '1.0') || FOREIGN.has(req.method!)) return AMBIGUOUS
   let host: string | null = null
   let length: string | null = null
   let coding: string | null = null
@@ -78,17 +95,28 @@ export function hostName(authority: string): string {
 }
 
 /**
- * Cuts a request target into path and query. Absolute-form counts only where it names the same host as `Host`.
- * @returns null: not a target of these forms, or one that disagrees with `Host`
+ * Cuts a request target into path and query. Absolute-form counts only where it names the same authority as `Host`, and
+ * `https` only where the connection was secured, by us or by a trusted proxy (RFC 9110 §7.4).
+ * @returns null: not a target of these forms, or one that disagrees with the rest of the request
  */
-export function readTarget(target: string, method: string, host: string): Target | null {
+export function readTarget(req: IncomingMessage, peer: Peer): Target | null {
+  let target = req.url!
   if (target.length > 16_384 || STRANGE_TARGET.test(target)) return null
   if (target.charCodeAt(0) !== 47) {
-    if (target === '*') return method === 'OPTIONS' ? { path: '*', query: '' } : null
-    const absolute = /^https?:\/\/([^/?@]+)(.*)$/i.exec(target)
-    if (absolute === null || !HOST.test(absolute[1]!) || hostName(absolute[1]!) !== host) return null
-    target = absolute[2]!.startsWith('/') ? absolute[2]! : `/${absolute[2]!}`
+    if (target === '*') return req.method === 'OPTIONS' ? { path: '*', query: '' } : null
+    const [, scheme, authority, path, query] = ABSOLUTE.exec(target) ?? []
+    if (scheme === undefined || !HOST.test(authority!)) return null
+    const secure = scheme.toLowerCase() === 'https'
+    if (secure && !peer.secure && !peer.trusted) return null
+    const usual = secure ? ':443' : ':80'
+    if (withoutPort(authority!, usual) !== withoutPort(headerOf(req.rawHeaders, 'host') ?? '', usual)) return null
+    target = path ?? `/${query ?? ''}`
   }
   const mark = target.indexOf('?')
   return mark < 0 ? { path: target, query: '' } : { path: target.slice(0, mark), query: target.slice(mark) }
+}
+
+function withoutPort(authority: string, port: string): string {
+  const lower = authority.toLowerCase()
+  return lower.endsWith(port) ? lower.slice(0, -port.length) : lower
 }

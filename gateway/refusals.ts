@@ -31,7 +31,7 @@ export const refusals = {
   noRoute: refusal('no_route', 404, 'Not Found'),
   methodNotAllowed: refusal('method_not_allowed', 405, 'Method Not Allowed'),
   notImplemented: refusal('method_not_implemented', 501, 'Method not implemented'),
-  apiExpired: refusal('api_expired', 403, 'API has expired'),
+  apiExpired: refusal('api_expired', 403, 'API has expired, please check documentation or contact administrator'),
   bodyTooLarge: refusal('body_too_large', 413, 'Request Entity Too Large'),
   lengthRequired: refusal('length_required', 411, 'Content length is required for this request'),
   requestTooLarge: refusal('request_too_large', 400, 'Request is too large'),

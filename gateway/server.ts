@@ -46,6 +46,12 @@ interface Pipelined {
 /** Requests that wait on one connection at most; what comes behind them is not read, and the connection closes. */
 const MOST_PIPELINED = 256
 
+/** How often late bodies are looked at. */
+const LATE_SWEEP_MS = 500
+
+/** Fields of a request's head at most; empty ones hardly count for `maxHeaderSize`. */
+const MOST_FIELDS = 1_000
+
 type Client = Socket & {
   peer?: Peer
   /** The one under way. */
@@ -53,6 +59,8 @@ type Client = Socket & {
   pipelined?: Pipelined[] | null
   /** The bytes behind the last request are none: said once all answers before have gone. */
   refusal?: Refusal | null
+  /** Of the bytes behind the request that comes now, Node loses some: they can hold no other. */
+  last?: boolean
 }
 
 export function endings(log: Log): Endings {
@@ -78,6 +86,9 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
   const options = settings.http_server_options
   const trusted = addresses(settings.trusted_proxies)
   const sockets = new Set<Client>()
+  /** Requests that were answered before their whole body had come, and until when it may come. */
+  const late = new Map<IncomingMessage, number>()
+  const lateMs = options.read_timeout > 0 ? options.read_timeout * 1000 : Number.POSITIVE_INFINITY
   let draining = false
   let idle: (() => void) | null = null
 
@@ -98,6 +109,8 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     shouldUpgradeCallback: mayUpgrade
   } as never)
   server.timeout = 0
+  // Node drops those behind without a word: with one more than we take, we see that there are too many.
+  server.maxHeadersCount = MOST_FIELDS + 1
 
   server.on('connection', (socket: Client) => {
     const address = plain(socket.remoteAddress ?? '')
@@ -105,6 +118,7 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     socket.exchange = null
     socket.pipelined = null
     socket.refusal = null
+    socket.last = false
     sockets.add(socket)
     socket.on('close', forget)
   })
@@ -128,8 +142,10 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     const socket = req.socket as Client
     // Behind an answer that closes the connection nothing is a request any more (RFC 9112 §9.6).
     if (!socket.writable) return
+    if (socket.last) res.shouldKeepAlive = false
     if (socket.exchange === null) return start(req, res, null, refusal)
-    const waiting = (socket.pipelined ??= [])
+    const waiting = socket.pipelined ?? []
+    socket.pipelined = waiting
     if (waiting.length < MOST_PIPELINED) waiting.push({ req, res, refusal })
     else waiting[waiting.length - 1]!.res.shouldKeepAlive = false
   }
@@ -152,14 +168,15 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
   function start(req: IncomingMessage, res: Reply, upgrade: Upgrade | null, refusal: Refusal | null): void {
     const socket = req.socket as Client
     const peer = socket.peer!
-    const head = readHead(req)
-    const target = head === null ? null : readTarget(req.url!, req.method!, head.host)
+    const flood = req.rawHeaders.length > 2 * MOST_FIELDS
+    const head = flood ? null : readHead(req)
+    const target = head === null ? null : readTarget(req, peer)
     if (head === null || target === null) {
       const x = new Exchange(req, res, tools.clock.now(), NO_HEAD, peer.address, peer, '/', '', tools.nowhere, upgrade)
       admit(x, socket)
       // Where the body begins or ends is unknown, so nothing behind this head can be read as a request.
       res.linger()
-      return refuse(x, refusals.framing)
+      return refuse(x, flood ? refusals.headerOverflow : (refusal ?? refusals.framing))
     }
     const path = resolveDots(target.path)
     const client = peer.trusted ? forwardedClient(req, peer, options.xff_depth) : peer.address
@@ -197,6 +214,23 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     else if (socket.pipelined !== null) following(socket)
     else if (socket.refusal !== null) noRequest(socket, socket.refusal!)
     else if (draining) socket.end()
+    else if (!x.req.complete) expectRest(x.req)
+  }
+
+  /** A client could bring the rest of it at a byte a minute. */
+  function expectRest(req: IncomingMessage): void {
+    if (late.size === 0) tools.clock.after(LATE_SWEEP_MS, sweepLate)
+    late.set(req, tools.clock.now() + lateMs)
+  }
+
+  function sweepLate(): void {
+    const now = tools.clock.now()
+    for (const [req, by] of late) {
+      if (!req.complete && !req.destroyed && now < by) continue
+      late.delete(req)
+      if (!req.complete) req.socket.destroy()
+    }
+    if (late.size > 0) tools.clock.after(LATE_SWEEP_MS, sweepLate)
   }
 
   function following(socket: Client): void {
@@ -291,13 +325,16 @@ function endSocket(this: Reply): void {
  */
 function mayUpgrade(req: IncomingMessage): boolean {
   const { headers } = req
-  return (
+  const socket = req.socket as Client
+  const counts =
     req.httpVersionMinor === 1 &&
     headers['content-length'] === undefined &&
     headers['transfer-encoding'] === undefined &&
-    (req.socket as Client).exchange === null &&
+    socket.exchange === null &&
     !/\bh2c\b/i.test(headers.upgrade ?? '')
-  )
+  // Node stops reading behind an upgrade that is passed over, and drops what came in the same packet.
+  if (!counts) socket.last = true
+  return counts
 }
 
 /** `::ffff:192.0.2.1` → `192.0.2.1`: one address, one spelling. */
@@ -305,13 +342,16 @@ function plain(address: string): string {
   return address.startsWith('::ffff:') ? address.slice(7) : address
 }
 
-/** The client that a trusted proxy names: the first entry of `X-Forwarded-For`, or the n-th from the right. */
+/** The client that a trusted proxy names, in `X-Forwarded-For`, else in `Forwarded`: its first entry, or the n-th from the right. */
 function forwardedClient(req: IncomingMessage, peer: Peer, depth: number): string {
-  const given = req.headers['x-forwarded-for']
-  if (given === undefined) return peer.address
-  const entries = String(given)
-    .split(',')
-    .map(entry => entry.trim())
-  const chosen = plain((depth === 0 ? entries[0] : entries[entries.length - depth]) ?? '')
+  const listed = req.headers['x-forwarded-for'] ?? req.headers.forwarded
+  if (listed === undefined) return peer.address
+  const entries = String(listed).split(',')
+  const entry = (depth === 0 ? entries[0] : entries[entries.length - depth]) ?? ''
+  const element = req.headers['x-forwarded-for'] === undefined ? FOR.exec(entry) : null
+  const chosen = plain(element === null ? entry.trim() : (element[1] ?? element[2]!))
   return isIP(chosen) === 0 ? peer.address : chosen
 }
+
+/** The address in an element of `Forwarded` (RFC 7239 §4), without quotes, brackets and port. */
+const FOR = /(?:^|[;\s])for="?(?:\[([0-9a-f:.]+)\]|([0-9.]+))/i

@@ -211,7 +211,10 @@ const Upstream = Type.Object(
       Type.Object(
         {
           enabled: Enabled,
-          skipUnavailableHosts: Flag('A target that cannot be reached is left out for 10 s'),
+          skipUnavailableHosts: Type.Boolean({
+            default: true,
+            description: 'A target that cannot be reached is left out for 10 s'
+          }),
           targets: Type.Array(
             Type.Object(
               {
@@ -249,7 +252,7 @@ const Global = Type.Object(
             description: 'How long a preflight answer holds; 0: unsaid'
           }),
           optionsPassthrough: Flag('OPTIONS goes to the upstream past every other step'),
-          debug: Flag('Decisions go to the log at level debug')
+          debug: Flag('Refusals of origins and preflights go to the log')
         },
         strict
       )

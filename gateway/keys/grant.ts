@@ -19,6 +19,8 @@ export interface EndpointLimit {
   /** `path`: behind the listen path, in normal form. */
   readonly matches: (method: string, path: string) => boolean
   readonly charge: Charge | null
+  /** The charge with the quota beside it, for every request that hits the limit. */
+  readonly charges: Charges
   /** `METHOD:path` */
   readonly name: string
   readonly limit: ApiLimit
@@ -67,7 +69,7 @@ export class Grant {
     this.rate = rateCharge(counterId('rate', hash, this.#scope), limit, tools.habits)
     this.quota = quotaCharge(counterId('quota', hash, this.#scope), limit)
     this.throttle = throttleOf(limit)
-    this.endpointLimits = endpointLimits(right, hash, this.#scope, tools)
+    this.endpointLimits = endpointLimits(right, hash, this.#scope, this.quota, tools)
     this.pattern = patternOf(key.meta_data)
     this.quotaMax = limit.quota_max ?? 0
     this.rateShown = { rate: limit.rate ?? 0, per: limit.per ?? 0 }
@@ -96,7 +98,7 @@ export class Grant {
     }
     const part = this.pattern === null ? '' : this.pattern(request)
     if (part !== '') return this.#under(part, endpoint)
-    return endpoint === null ? this : { rate: endpoint.charge, quota: this.quota }
+    return endpoint === null ? this : endpoint.charges
   }
 
   /** Ids of all its counters, but for those under a pattern's values. */
@@ -132,7 +134,13 @@ function throttleOf({ throttle_interval = 0, throttle_retry_limit = 0 }: ApiLimi
   return { intervalMs: Math.max(1, Math.round(throttle_interval * 1000)), retries: throttle_retry_limit }
 }
 
-function endpointLimits(right: AccessRight, hash: string, scope: string, tools: GrantTools): EndpointLimit[] {
+function endpointLimits(
+  right: AccessRight,
+  hash: string,
+  scope: string,
+  quota: Charge | null,
+  tools: GrantTools
+): EndpointLimit[] {
   const limits = (right.endpoints ?? []).toSorted((a, b) => comparePaths(a.path, b.path))
   return limits.flatMap(({ path, methods }) => {
     const lies = pathRule(path, tools.matching)
@@ -140,7 +148,8 @@ function endpointLimits(right: AccessRight, hash: string, scope: string, tools: 
       const method = given.toUpperCase()
       const name = `${method}:${path}`
       const matches = (asked: string, at: string) => asked === method && lies(at)
-      return { name, limit, matches, charge: rateCharge(counterId('rate', hash, scope, name), limit, tools.habits) }
+      const charge = rateCharge(counterId('rate', hash, scope, name), limit, tools.habits)
+      return { name, limit, matches, charge, charges: { rate: charge, quota } }
     })
   })
 }

@@ -39,6 +39,7 @@ export function requestPairs(x: Exchange, host: string, requestId: string): stri
   let forwardedFor = ''
   let forwardedProto = ''
   let forwardedHost = ''
+  let forwarded = ''
   let via = ''
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i]!
@@ -55,9 +56,7 @@ export function requestPairs(x: Exchange, host: string, requestId: string): stri
           case 'host':
             continue
         }
-        if (!peer.trusted) {
-          continue
-        }
+        if (!peer.trusted) continue
         switch (lower) {
           case 'x-forwarded-for':
             forwardedFor = forwardedFor === '' ? value : `${forwardedFor}, ${value}`
@@ -67,6 +66,9 @@ export function requestPairs(x: Exchange, host: string, requestId: string): stri
             continue
           case 'x-forwarded-host':
             forwardedHost = value
+            continue
+          case 'forwarded':
+            forwarded = forwarded === '' ? value : `${forwarded}, ${value}`
             continue
         }
       }
@@ -82,15 +84,22 @@ export function requestPairs(x: Exchange, host: string, requestId: string): stri
   )
   const givenHost = forwardedHost === '' ? (x.header('host') ?? '') : forwardedHost
   if (givenHost !== '') pairs.push('X-Forwarded-Host', givenHost)
+  if (forwarded !== '') {
+    const { address } = peer
+    pairs.push('Forwarded', `${forwarded}, for=${address.includes(':') ? `"[${address}]"` : address}`)
+  }
   const received = x.req.httpVersionMinor === 0 ? '1.0 svc' : '1.1 svc'
   pairs.push('X-Request-Id', requestId, 'Via', via === '' ? received : `${via}, ${received}`)
   return pairs
 }
 
 /** The pairs of an upstream answer that go to the client: in their order and spelling, without hop-by-hop and framing. */
-export function responsePairs(raw: readonly string[], keepsLength: boolean): string[] {
+export function responsePairs(x: Exchange, status: number, raw: readonly string[]): string[] {
   const pairs: string[] = []
+  const keepsLength = status >= 200 && status !== 204
   let named: string | null = null
+  let trailerAt = -1
+  let chunked = false
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i]!
     switch (name.length) {
@@ -114,6 +123,8 @@ export function responsePairs(raw: readonly string[], keepsLength: boolean): str
       case 18:
       case 19: {
         const lower = name.toLowerCase()
+        if (lower === 'trailer') trailerAt = pairs.length
+        else if (lower === 'transfer-encoding') chunked = true
         // Content-Length passes: the reader has checked it against the bytes.
         if (NEVER.has(lower) && lower !== 'content-length') continue
         break
@@ -121,6 +132,9 @@ export function responsePairs(raw: readonly string[], keepsLength: boolean): str
     }
     pairs.push(name, raw[i + 1]!)
   }
+  // Only chunks can carry what it announces.
+  if (trailerAt >= 0 && !(chunked && x.method !== 'HEAD' && status !== 304 && x.req.httpVersionMinor === 1))
+    pairs.splice(trailerAt, 2)
   if (named === null) return pairs
   const kept: string[] = []
   for (let i = 0; i < pairs.length; i += 2) {

@@ -9,7 +9,14 @@ import { echo } from './echo.ts'
 import { requestPairs, responsePairs, trailerPairs } from './headers.ts'
 import type { Targets } from './targets.ts'
 import { upgrade } from './upgrade.ts'
-import type { FaultCode, Flight, Target, Upstream, UpstreamFault, UpstreamListener } from './upstream.ts'
+import {
+  type FaultCode,
+  type Flight,
+  type Target,
+  type Upstream,
+  UpstreamFault,
+  type UpstreamListener
+} from './upstream.ts'
 
 /** A body of a known length up to this many bytes is held whole: cheaper, and it can be sent again. */
 export const HELD_BYTES = 65_536
@@ -218,7 +225,11 @@ class Forward implements UpstreamListener, Waiter {
     const { res, req } = this.x
     // 100 is each hop's own; the others go on where the client's version has them.
     if (status === 100 || res.headersSent || req.httpVersionMinor === 0) return
-    res.writeInformation(status, responsePairs(pairs, false))
+    try {
+      res.writeInformation(status, responsePairs(this.x, status, pairs))
+    } catch {
+      // What cannot be passed on is only a hint.
+    }
   }
 
   head(status: number, reason: string, raw: string[]): void {
@@ -226,16 +237,27 @@ class Forward implements UpstreamListener, Waiter {
     this.headed = true
     this.headBy = Number.POSITIVE_INFINITY
     x.upstreamMs = this.tools.clock.now() - x.sentAt
-    const pairs = responsePairs(raw, status !== 204)
+    const pairs = responsePairs(x, status, raw)
     const heads = x.route.heads
     for (let i = 0; i < heads.length; i++) heads[i]!(x, status, pairs)
     const { res } = x
     res.sendDate = false
     // An answer that comes before the whole body: what is left of it is not worth reading on for.
     if (this.body !== null && !Buffer.isBuffer(this.body) && !this.body.ended) res.linger()
-    res.writeHead(status, reason, pairs)
+    try {
+      res.writeHead(status, reason, pairs)
+    } catch (cause) {
+      return this.unfit(cause)
+    }
     // Head and first bytes mostly come together and then leave together; an event stream's first bytes may be minutes away.
     process.nextTick(flushHead, res)
+  }
+
+  /** Node will not write such a head: an upstream client has let through what is none. */
+  private unfit(cause: unknown): void {
+    this.headed = false
+    this.flight?.abort()
+    this.fault(new UpstreamFault('garbage', 'no', cause))
   }
 
   data(chunk: Buffer): boolean {
@@ -336,8 +358,10 @@ class Forward implements UpstreamListener, Waiter {
       !body.paused &&
       (body.started || this.flight === null) &&
       came < (LEAST_BYTES_PER_SECOND * this.bounds.readMs) / 1000
-    )
+    ) {
+      this.x.res.linger()
       return this.refuse(refusals.bodyTimeout)
+    }
     this.bodyFrom = body.seen
     this.bodyBy = now + this.bounds.readMs
   }

@@ -1,8 +1,8 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import httpProxy from 'http-proxy'
-import type { Exchange } from '../exchange.ts'
-import { refusals } from '../refusals.ts'
+import type { Exchange, Waiter } from '../exchange.ts'
+import { type Refusal, refusals } from '../refusals.ts'
 import { requestPairs, responsePairs } from './headers.ts'
 import { causes, type Plan, type ProxyTools } from './proxy.ts'
 
@@ -63,46 +63,84 @@ export function upgrade(x: Exchange, plan: Plan, requestId: string, tools: Proxy
   )
 }
 
-class Crossing {
+/** How long the other side may still send once one has ended; then both are closed. */
+const HALF_OPEN_MS = 10_000
+
+class Crossing implements Waiter {
   /** Answered or carried: nothing more is to be said on the client's side. */
   over = false
   unsent = true
   private readonly x: Exchange
   private readonly tools: ProxyTools
+  private readonly near: Duplex
   private request: ClientRequest | null = null
   private far: Duplex | null = null
-  private readonly cancel: () => void
+  private cancel: () => void
 
   constructor(x: Exchange, plan: Plan, tools: ProxyTools) {
     this.x = x
     this.tools = tools
+    this.near = x.upgrade!.socket
     this.cancel = tools.clock.after(plan.timeoutMs(x), () => this.late())
+    // Only a socket that is read tells that its client has left. What comes early waits in its buffer, up to its mark.
+    this.near.on('readable', notice)
   }
 
   /** http-proxy has made the request; its own listeners come after ours. */
   sent(request: ClientRequest): void {
     this.request = request
-    request.on('socket', socket => socket.once('connect', () => (this.unsent = false)))
-    request.on('upgrade', (answer: IncomingMessage, far: Duplex) => {
-      this.cancel()
-      if (this.over) return void far.destroy()
-      this.over = true
-      this.far = far
-      const { x } = this
-      x.upstreamMs = this.tools.clock.now() - x.sentAt
-      x.res.statusCode = 101
-      answer.headers = grouped([
-        ...responsePairs(answer.rawHeaders, true),
-        'Connection',
-        'Upgrade',
-        'Upgrade',
-        answer.headers.upgrade ?? ''
-      ])
-      const near = x.upgrade!.socket
-      far.on('error', () => near.destroy())
-      far.once('close', () => near.end())
-    })
+    request.on('socket', socket =>
+      socket.once(this.secure(socket) ? 'secureConnect' : 'connect', () => {
+        this.unsent = false
+      })
+    )
+    request.on('information', ({ statusCode, rawHeaders }) => this.information(statusCode, rawHeaders))
+    request.on('upgrade', (answer: IncomingMessage, far: Duplex) => this.switched(answer, far))
     request.on('response', (answer: IncomingMessage) => this.declined(answer))
+  }
+
+  private secure(socket: Duplex): boolean {
+    return 'encrypted' in socket
+  }
+
+  private information(status: number, raw: string[]): void {
+    if (this.over || status === 100 || status === 101) return
+    try {
+      this.x.res.writeInformation(status, responsePairs(this.x, status, raw))
+    } catch {
+      // What cannot be passed on is only a hint.
+    }
+  }
+
+  private switched(answer: IncomingMessage, far: Duplex): void {
+    this.cancel()
+    if (this.over) return void far.destroy()
+    this.over = true
+    this.far = far
+    const { x, near } = this
+    near.off('readable', notice)
+    x.upstreamMs = this.tools.clock.now() - x.sentAt
+    x.res.statusCode = 101
+    const pairs = responsePairs(x, 101, answer.rawHeaders)
+    for (const head of x.route.heads) head(x, 101, pairs)
+    answer.headers = grouped([...pairs, 'Connection', 'Upgrade', 'Upgrade', answer.headers.upgrade ?? ''])
+    far.on('error', () => near.destroy())
+    far.once('end', () => this.halfOpen())
+    near.once('end', () => this.halfOpen())
+    far.once('close', () => {
+      // What it sent last is still on its way to the client.
+      if (!near.writableFinished) near.end(() => near.destroy())
+      else near.destroy()
+    })
+  }
+
+  /** One side has ended; the carrier ends the other one. */
+  private halfOpen(): void {
+    this.cancel()
+    this.cancel = this.tools.clock.after(HALF_OPEN_MS, () => {
+      this.far?.destroy()
+      this.near.destroy()
+    })
   }
 
   /** The upstream answers without upgrading: an ordinary answer, through the ordinary way. */
@@ -113,42 +151,58 @@ class Crossing {
     const { x } = this
     if (this.over) return void answer.destroy()
     this.over = true
+    this.near.off('readable', notice)
+    this.near.resume()
     x.upstreamMs = this.tools.clock.now() - x.sentAt
     const status = answer.statusCode ?? 502
-    const pairs = responsePairs(answer.rawHeaders, status !== 204)
+    const pairs = responsePairs(x, status, answer.rawHeaders)
     for (const head of x.route.heads) head(x, status, pairs)
     x.res.sendDate = false
     x.res.shouldKeepAlive = false
-    x.res.writeHead(status, answer.statusMessage ?? '', pairs)
+    answer.once('error', () => x.res.cutOff())
+    try {
+      x.res.writeHead(status, answer.statusMessage ?? '', pairs)
+    } catch {
+      answer.destroy()
+      return this.tools.endings.refuse(x, refusals.upstreamGarbage)
+    }
     answer.on('data', (chunk: Buffer) => {
       x.bytes += chunk.length
     })
     answer.pipe(x.res)
-    answer.once('error', () => x.res.cutOff())
   }
 
-  failed(): void {
-    this.cancel()
-    this.over = true
-    this.tools.endings.refuse(this.x, refusals.upstreamConnect)
+  failed(refusal: Refusal): void {
+    this.end()
+    this.tools.endings.refuse(this.x, refusal)
   }
 
   private late(): void {
     if (this.over) return
-    this.over = true
+    this.end()
     this.request?.destroy()
     this.tools.endings.refuse(this.x, refusals.upstreamTimeout)
   }
 
-  /** The client's side is gone: the far side must not outlive it. */
-  closed(): void {
+  private end(): void {
     this.cancel()
     this.over = true
+    this.near.off('readable', notice)
+  }
+
+  /** The client's side is gone: the far side must not outlive it. */
+  closed(): void {
+    this.end()
     this.request?.destroy()
     this.far?.destroy()
   }
 
   drained(): void {}
+}
+
+/** Reads on to the end of what came when nothing waits: the end is told only then. */
+function notice(this: Duplex): void {
+  if (this.readableLength === 0) this.read(0)
 }
 
 /** Raw pairs as an object that keeps each name's first spelling and every value. */

@@ -101,7 +101,8 @@ class UndiciFlight implements Dispatcher.DispatchHandler, Flight {
     const pairs = strings(controller.rawHeaders as Buffer[])
     if (status < 200) return this.listener.information(status, pairs)
     this.headed = true
-    this.listener.head(status, reason ?? '', pairs)
+    // Undici reads it as UTF-8, so bytes of another coding are lost.
+    this.listener.head(status, (reason ?? '').replace(/[^\t\x20-\x7e\x80-\xff]/g, '?'), pairs)
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -119,7 +120,9 @@ class UndiciFlight implements Dispatcher.DispatchHandler, Flight {
     if (this.done) return
     this.done = true
     const code = faultCode(error)
-    const retry = this.headed ? 'no' : !this.sent ? 'unsent' : code === 'reset' ? 'unanswered' : 'no'
+    // A connection on which nothing has come was no reused one.
+    const fresh = error instanceof errors.SocketError && error.socket?.bytesRead === 0
+    const retry = this.headed ? 'no' : !this.sent ? 'unsent' : code === 'reset' && !fresh ? 'unanswered' : 'no'
     this.listener.fault(new UpstreamFault(code, retry, error))
   }
 }

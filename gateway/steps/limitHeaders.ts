@@ -12,17 +12,14 @@ export function limitHeaders({ settings, clock }: Tools): Head {
     if (ietf) draft(x, pairs, clock.now())
     if (status === 429 && x.verdict !== null && x.refusal !== null) {
       const { refused, standings } = x.verdict
-      const seconds = secondsLeft(x.limit!.charges[refused]!, standings[refused]!, clock.now())
-      pairs.push('Retry-After', String(Math.max(1, seconds)))
+      pairs.push('Retry-After', String(Math.max(1, secondsLeft(standings[refused]!.reset, clock.now()))))
     }
   }
 }
 
-/** Whole seconds after which the limit takes again. */
-function secondsLeft({ kind, algorithm }: Charge, { reset }: Standing, now: number): number {
-  // A bucket's window still holds the millisecond in which it ends.
-  const opens = kind === 'rate' && algorithm === 'bucket' ? reset + 1 : reset
-  return Math.max(0, Math.ceil((opens - now) / 1000))
+/** Whole seconds until a limit takes again. */
+function secondsLeft(reset: number, now: number): number {
+  return Math.max(0, Math.ceil((reset - now) / 1000))
 }
 
 /** On answers of the upstream alone (semantics §5.3). */
@@ -70,7 +67,7 @@ function draft(x: Exchange, pairs: string[], now: number): void {
     if (standing === undefined) return
     const window = Number.isFinite(charge.perMs) ? `;w=${Math.ceil(charge.perMs / 1000)}` : ''
     policies.push(`"${name}";q=${standing.allowed}${window}`)
-    const rest = standing.reset === 0 ? '' : `;t=${secondsLeft(charge, standing, now)}`
+    const rest = standing.reset === 0 ? '' : `;t=${secondsLeft(standing.reset, now)}`
     states.push(`"${name}";r=${standing.remaining}${rest}`)
   }
   for (const [i, charge] of limit.charges.entries())

@@ -150,7 +150,7 @@ function planner(api: Api, { settings }: Tools): Plans {
     if (each.rate !== null) ofOperations.set(each, rateOf(`api-rate-${api.id}-${each.method}:${each.path}`, each.rate))
   const simple = ofOperations.size === 0
   const keyless = new Map<Charge | null, LimitPlan | null>()
-  const byGrant = new WeakMap<Grant, LimitPlan>()
+  const byApiRate = new Map([ofApi, ...ofOperations.values()].map(each => [each, new WeakMap<Grant, LimitPlan>()]))
 
   function make(keyRate: Charge | null, quota: Charge | null, apiRate: Charge | null, grant: Grant | null): LimitPlan {
     const charges = [keyRate, quota, apiRate].filter(each => each !== null)
@@ -180,16 +180,14 @@ function planner(api: Api, { settings }: Tools): Plans {
         return plan
       }
       const whole = grant.endpointLimits.length === 0 && grant.pattern === null
-      if (whole && apiRate === ofApi) {
-        let plan = byGrant.get(grant)
-        if (plan === undefined) {
-          plan = make(api.skipRateLimit ? null : grant.rate, api.skipQuota ? null : grant.quota, apiRate, grant)
-          byGrant.set(grant, plan)
-        }
-        return plan
+      const charges = whole ? grant : grant.charges(x.method, x.rest, x)
+      const known = byApiRate.get(apiRate)!
+      let plan = charges === grant ? known.get(grant) : undefined
+      if (plan === undefined) {
+        plan = make(api.skipRateLimit ? null : charges.rate, api.skipQuota ? null : charges.quota, apiRate, grant)
+        if (charges === grant) known.set(grant, plan)
       }
-      const charges = grant.charges(x.method, x.rest, x)
-      return make(api.skipRateLimit ? null : charges.rate, api.skipQuota ? null : charges.quota, apiRate, grant)
+      return plan
     }
   }
 }

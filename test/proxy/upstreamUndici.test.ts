@@ -25,6 +25,7 @@ upstreamContract(t, options => upstreamUndici(options), {
   knowsReuse: false,
   sendsTrailers: false,
   takesEarlyAnswers: false,
+  readsUntilClose: false,
   takes100: false,
   trims: false
 })

@@ -123,7 +123,9 @@ t.test('header, query and cookie under one name; a later one that is not empty w
 t.test('several Cookie lines are one', async t => {
   const gw = await gateway(t, { apis: [withScheme('a', 'svc://echo', { in: 'cookie', name: 'sid' }, {}, true)] })
   const key = await gw.key(rights('a'))
-  const { status, json } = await ask(gw, '/a/', { headers: ['Host', 'x', 'Cookie', 'a=1', 'Cookie', `sid=${key}; b=2`] })
+  const { status, json } = await ask(gw, '/a/', {
+    headers: ['Host', 'x', 'Cookie', 'a=1', 'Cookie', `sid=${key}; b=2`]
+  })
   t.equal(status, 200)
   t.same(json.headers.cookie, ['a=1', 'b=2'])
 })
@@ -132,10 +134,15 @@ t.test('locations may be renamed or turned off', async t => {
   const gw = await gateway(t, {
     apis: [
       withScheme('renamed', 'svc://echo', { in: 'query', name: 'key' }, { header: { enabled: true, name: 'X-Other' } }),
-      withScheme('moved', 'svc://echo', { in: 'header', name: 'Authorization' }, {
-        header: { enabled: false },
-        cookie: { enabled: true, name: 'sid' }
-      })
+      withScheme(
+        'moved',
+        'svc://echo',
+        { in: 'header', name: 'Authorization' },
+        {
+          header: { enabled: false },
+          cookie: { enabled: true, name: 'sid' }
+        }
+      )
     ]
   })
   const key = await gw.key(rights('renamed', 'moved'))

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { api, gateway, rights, withKey } from '../helpers/gateway.ts'
+import { api, gateway, withKey } from '../helpers/gateway.ts'
 import { type Answered, ask } from './ask.ts'
 
 const said = ({ status, text }: Answered) => [status, text]
@@ -44,7 +44,7 @@ t.test('one allow makes a list: what is not on it is refused, in every spelling'
     ['GET', '/a/ITEMS/7', false],
     ['GET', '/a/items/..%2Fsecret', false],
     ['GET', '/a/items/7%2fx', false],
-    ['GET', '/a/items/7;/../secret', false],
+    ['GET', '/a/items/7;/../../secret', false],
     ['GET', '/a/secret', false],
     ['GET', '/a/svc/rate-limits/', false]
   ])
@@ -82,7 +82,15 @@ t.test('a blocked operation is refused, in every spelling of its path; its neigh
     '/a/admin/users%3Bx',
     '/a/map/1-2'
   ]
-  const open = ['/a/admin', '/a/admin/users/', '/a/admin/users/7', '/a/admin/userss', '/a/Admin/users', '/a/admin%252Fusers', '/a/map/12']
+  const open = [
+    '/a/admin',
+    '/a/admin/users/',
+    '/a/admin/users/7',
+    '/a/admin/userss',
+    '/a/Admin/users',
+    '/a/admin%252Fusers',
+    '/a/map/12'
+  ]
   await all(t, gw, [
     ...blocked.map((path): Case => ['GET', path, false]),
     ...open.map((path): Case => ['GET', path, true]),
@@ -97,7 +105,11 @@ t.test('ignoreCase of a rule acts on its operation, ignoreCase of the API on all
       api(
         'one',
         'svc://echo',
-        { middleware: { operations: { admin: { block: { enabled: true, ignoreCase: true } }, other: { block: { enabled: true } } } } },
+        {
+          middleware: {
+            operations: { admin: { block: { enabled: true, ignoreCase: true } }, other: { block: { enabled: true } } }
+          }
+        },
         paths
       ),
       api(
@@ -157,9 +169,39 @@ t.test('the first operation by precedence decides: more slashes, longer, plain b
 })
 
 for (const [matching, cases] of [
-  ['exact', [['/json', true], ['/api/v1/json', false], ['/json/data', false], ['/users/7', true], ['/users/7/x', false], ['/x/users/7', false]]],
-  ['prefix', [['/json', true], ['/api/v1/json', false], ['/json/data', true], ['/users/7', true], ['/users/7/x', true], ['/x/users/7', false]]],
-  ['contains', [['/json', true], ['/api/v1/json', true], ['/json/data', true], ['/users/7', true], ['/users/7/x', true], ['/x/users/7', true]]]
+  [
+    'exact',
+    [
+      ['/json', true],
+      ['/api/v1/json', false],
+      ['/json/data', false],
+      ['/users/7', true],
+      ['/users/7/x', false],
+      ['/x/users/7', false]
+    ]
+  ],
+  [
+    'prefix',
+    [
+      ['/json', true],
+      ['/api/v1/json', false],
+      ['/json/data', true],
+      ['/users/7', true],
+      ['/users/7/x', true],
+      ['/x/users/7', false]
+    ]
+  ],
+  [
+    'contains',
+    [
+      ['/json', true],
+      ['/api/v1/json', true],
+      ['/json/data', true],
+      ['/users/7', true],
+      ['/users/7/x', true],
+      ['/x/users/7', true]
+    ]
+  ]
 ] as const)
   t.test(`endpoint_matching ${matching}`, async t => {
     const gw = await gateway(t, {
@@ -173,7 +215,11 @@ for (const [matching, cases] of [
         )
       ]
     })
-    await all(t, gw, cases.map(([path, hit]): Case => ['GET', `/a${path}`, !hit]))
+    await all(
+      t,
+      gw,
+      cases.map(([path, hit]): Case => ['GET', `/a${path}`, !hit])
+    )
   })
 
 t.test('the page of limits stays open to keys on an API with an allow list', async t => {
@@ -187,7 +233,9 @@ t.test('the page of limits stays open to keys on an API with an allow list', asy
       )
     ]
   })
-  const key = await gw.key({ access_rights: { a: { api_id: 'a', allowed_urls: [{ url: '/items', methods: ['GET'] }] } } })
+  const key = await gw.key({
+    access_rights: { a: { api_id: 'a', allowed_urls: [{ url: '/items', methods: ['GET'] }] } }
+  })
   const headers = { Authorization: key }
   t.equal((await ask(gw, '/a/svc/rate-limits/', { headers })).status, 200)
   t.equal((await ask(gw, '/a/svc/rate-limits/')).status, 401)

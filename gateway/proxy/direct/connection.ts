@@ -12,6 +12,12 @@ import { fieldLine } from './requestHead.ts'
 /** Before middle boxes forget a silent connection: event streams may be silent for hours. */
 const PROBE_MS = 60_000
 
+/**
+ * Where the bytes of every socket arrive, one piece after the other; they are copied from here before anyone sees them.
+ * A third less CPU time a request than sockets that allocate for each piece (`bench/micro/upstream.ts`).
+ */
+const arriving = Buffer.allocUnsafeSlow(65_536)
+
 /** Whose connections they are. */
 export interface Owner {
   readonly target: Target
@@ -57,7 +63,8 @@ export class Connection implements Holder, BodySink {
     this.owner = owner
     const { secure, hostname, port } = owner.target
     const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
-    const options = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: PROBE_MS }
+    const onread = { buffer: arriving, callback: (count: number) => this.arrive(count) }
+    const options = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: PROBE_MS, onread }
     if (secure) {
       // RFC 6066 §3: no address stands in the server's name.
       const servername = isIP(host) === 0 ? host : ''
@@ -71,7 +78,6 @@ export class Connection implements Holder, BodySink {
     )
     socket.on('connect', () => this.advance(secure ? 'securing' : 'ready'))
     if (secure) (socket as TLSSocket).on('secureConnect', () => this.advance('ready'))
-    socket.on('data', (bytes: Buffer) => this.read(bytes))
     socket.on('drain', () => this.body?.resume())
     socket.on('end', () => this.ended())
     socket.on('error', error => this.fail(faultCode(error, this.phase), error))
@@ -187,6 +193,14 @@ export class Connection implements Holder, BodySink {
 
   private keep(session: Buffer): void {
     this.owner.session = session
+  }
+
+  private arrive(count: number): boolean {
+    const bytes = Buffer.from(arriving.subarray(0, count))
+    // A paused TLS socket still tells what it has decrypted: a piece of the network's, no more.
+    if (this.held === null) this.read(bytes)
+    else this.held = Buffer.concat([this.held, bytes])
+    return true
   }
 
   private read(bytes: Buffer): void {

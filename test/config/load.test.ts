@@ -1,0 +1,139 @@
+import t from 'tap'
+import { load } from '../../config/load.ts'
+import { Invalid } from '../../config/validate.ts'
+
+const SECRET = 'a secret of the tests'
+
+/** The faults, one line each; none: it loads. */
+function faults(file: unknown, env: Record<string, string> = {}): string[] {
+  try {
+    load({ file: file === null ? null : typeof file === 'string' ? file : JSON.stringify(file), env })
+    return []
+  } catch (cause) {
+    if (!(cause instanceof Invalid)) throw cause
+    return cause.faults.map(({ path, message }) => `${path} ${message}`.trim())
+  }
+}
+
+t.test('without a file the gateway binds to loopback, with one to all interfaces', async t => {
+  t.equal(load({ file: null, env: {} }).gateway.listen_address, '127.0.0.1')
+  t.equal(load({ file: JSON.stringify({ gateway: { secret: SECRET } }), env: {} }).gateway.listen_address, '')
+  const bracketed = load({ file: null, env: { SVC_GATEWAY__LISTEN_ADDRESS: '[::1]' } })
+  t.equal(bracketed.gateway.listen_address, '::1')
+})
+
+t.test('every fault is told at once, rules across members included', async t => {
+  const file = {
+    gateway: { listen_port: 'x', lisen: 1, secret: 'short', trusted_proxies: ['10.0.0.0/8', '10.0.0.0/33'] },
+    manage: {}
+  }
+  const env = { SVC_GATEWAY__NOPE: '1', SVC_GATEWAY__HASH_KEYS: 'maybe', SVC_STORAGE__COUNTERS__MAX_ENTRIES: '1' }
+  t.same(faults(file, env).sort(), [
+    '/gateway/hash_keys must be boolean (SVC_GATEWAY__HASH_KEYS)',
+    '/gateway/lisen is not known here',
+    '/gateway/listen_port must be integer',
+    '/gateway/secret must have at least 16 characters where the listener is not bound to loopback',
+    '/gateway/trusted_proxies/1 must be an address or a CIDR',
+    '/manage is not known here',
+    '/storage/counters/max_entries must be >= 1024 (SVC_STORAGE__COUNTERS__MAX_ENTRIES)',
+    'SVC_GATEWAY__NOPE is not known here (environment)'
+  ])
+})
+
+t.test('the environment wins over the file, section by section', async t => {
+  const { gateway, storage } = load({
+    file: JSON.stringify({ gateway: { secret: SECRET, listen_port: 1, access_logs: { path: 'a' } } }),
+    env: {
+      SVC_GATEWAY__LISTEN_PORT: '9000',
+      SVC_GATEWAY__ACCESS_LOGS: '{"enabled":false}',
+      SVC_GATEWAY__ACCESS_LOGS__PATH: 'b',
+      SVC_GATEWAY__TRUSTED_PROXIES: '["10.0.0.0/8"]',
+      SVC_STORAGE__DOCUMENTS__TYPE: 'memory',
+      SVC_KEY: 'not of this program',
+      SVC_OTHER__X: 'nor this'
+    }
+  })
+  t.equal(gateway.listen_port, 9000)
+  t.same(gateway.access_logs, { enabled: false, path: 'b' })
+  t.same(gateway.trusted_proxies, ['10.0.0.0/8'])
+  t.equal(storage.documents.type, 'memory')
+  t.ok(Object.isFrozen(gateway.access_logs))
+})
+
+t.test('names of the environment are upper case and known', async t => {
+  for (const name of [
+    'SVC_GATEWAY__listen_port',
+    'SVC_GATEWAY__',
+    'SVC_GATEWAY____PROTO__',
+    'SVC_GATEWAY__LISTEN_PORT__X',
+    'SVC_GATEWAY__CONSTRUCTOR',
+    'SVC_MANAGEMENT__X',
+    'SVC_STORAGE__X'
+  ])
+    t.same(faults(null, { [name]: '1' }), [`${name} is not known here (environment)`])
+  t.same(faults(null, { SVC_GATEWAY__LISTEN_PORT: '' }), [
+    '/gateway/listen_port must be integer (SVC_GATEWAY__LISTEN_PORT)'
+  ])
+})
+
+t.test('a file that is no JSON object is refused, with the place and without its text', async t => {
+  t.same(faults('{"gateway":\n{"secret":oops-a-secret}}'), [
+    'the settings file is not JSON: unexpected character (line 2 column 11)'
+  ])
+  for (const text of ['', ' ', '[]', 'null', '"x"', '{', '{"gateway":{}', 'gateway: {}'])
+    t.equal(faults(text).length, 1, JSON.stringify(text))
+  t.same(faults('{"gateway":{"secret":"a-long-secret-here","secret":"x"}}'), ['/gateway/secret stands there twice'])
+  t.match(faults('{"__proto__":{"gateway":{}}}')[0], /__proto__/)
+  t.match(faults('{"gateway":{"__proto__":{}}}')[0], /__proto__/)
+  t.match(faults(`${'['.repeat(200)}${']'.repeat(200)}`)[0], /nested deeper/)
+})
+
+t.test('a settings file must name a secret, and a long one where others can reach the listener', async t => {
+  t.same(faults({}), ['/gateway/secret is required with a settings file'])
+  t.same(faults({}, { SVC_GATEWAY__SECRET: SECRET }), [])
+  t.same(faults({ gateway: { listen_address: '127.0.0.1', secret: 'short' } }), [])
+  t.same(faults({ gateway: { listen_address: 'LocalHost', secret: 'short' } }), [])
+  t.same(faults({ gateway: { listen_address: '[::1]', secret: 'short' } }), [])
+  for (const listen_address of ['', '0.0.0.0', '::', '[::]', '10.0.0.1', 'gateway.example', '127.evil.example'])
+    t.equal(faults({ gateway: { listen_address, secret: 'fifteen letters' } }).length, 1, listen_address)
+  t.match(faults({ gateway: { secret: 'a secret with ünïcode' } })[0], /visible ASCII/)
+})
+
+t.test('the management interface has the same rule; without a secret of its own it has the gateway’s', async t => {
+  const gateway = { listen_address: '127.0.0.1', secret: 'short' }
+  const listen_address = '0.0.0.0'
+  t.equal(faults({ gateway, management: { listen_address } }).length, 1)
+  t.equal(faults({ gateway, management: { listen_address, enabled: false } }).length, 0)
+  t.equal(faults({ gateway, management: { listen_address, admin_secret: 'short too' } }).length, 1)
+  t.equal(faults({ gateway, management: { listen_address, admin_secret: SECRET } }).length, 0)
+})
+
+t.test('streaming cannot be enabled before there are streams', async t => {
+  t.same(faults({ gateway: { secret: SECRET, streaming: { enabled: true } } }), [
+    '/gateway/streaming/enabled must be one of false'
+  ])
+})
+
+t.test('every option that users were promised exists', async t => {
+  const { gateway, management, storage } = load({ file: null, env: {} })
+  const promised = [
+    'listen_address listen_port control_api_port secret app_path policies_path hash_keys hash_key_function',
+    'enable_hashed_keys_listing rate_limiter sliding_log_counts_refused enable_rate_limit_smoothing trusted_proxies',
+    'access_logs proxy_default_timeout graceful_shutdown_timeout_duration graceful_shutdown_delay_seconds',
+    'rate_limit_response_headers rate_limit_ietf_headers min_token_length allow_master_keys http_server_options streaming'
+  ]
+  for (const name of promised.join(' ').split(' ')) t.ok(Object.hasOwn(gateway, name), `gateway.${name}`)
+  for (const name of ['enabled', 'listen_address', 'listen_port', 'admin_secret', 'max_body_size', 'page_size'])
+    t.ok(Object.hasOwn(management, name), `management.${name}`)
+  t.match(storage, { documents: { type: 'sqlite', path: 'data/svc.db' }, counters: { type: 'memory' } })
+  t.match(gateway.http_server_options, {
+    max_request_body_size: 0,
+    xff_depth: 0,
+    read_timeout: 120,
+    write_timeout: 120
+  })
+})
+
+t.test('an input of a million faults is refused in an instant, by its first', async t => {
+  t.equal(faults({ gateway: { secret: SECRET, trusted_proxies: new Array(1_000_000).fill(1) } }).length, 1)
+})

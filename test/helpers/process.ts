@@ -1,0 +1,125 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+
+export const SECRET = 'a-secret-of-the-process-tests'
+export const main = join(import.meta.dirname, '../../gateway/main.ts')
+
+/** A process of its own, as users start it. */
+export interface Launched {
+  readonly child: ChildProcess
+  /** Base URL of the `ready` line. @throws when the process ends before */
+  readonly ready: Promise<string>
+  /** Resolves with the exit status, null after a signal. */
+  readonly ended: Promise<number | null>
+  readonly stdout: () => string
+  readonly stderr: () => string
+  /** Lines of standard output as JSON. */
+  readonly lines: () => any[]
+  /** Resolves with the first line that fits; waits for it. */
+  line(fits: (line: any) => boolean): Promise<any>
+  svc(method: string, path: string, body?: unknown): Promise<{ status: number; body: any }>
+}
+
+export interface Launch {
+  /** Settings file; null: none. */
+  readonly settings?: Record<string, any> | null
+  readonly env?: Record<string, string>
+  readonly cwd?: string
+  readonly args?: readonly string[]
+  readonly stdout?: 'pipe' | number
+  /** Options of Node itself. */
+  readonly node?: readonly string[]
+}
+
+export function folder(t: Test): string {
+  const path = mkdtempSync(join(tmpdir(), 'svc-process-'))
+  t.teardown(() => rmSync(path, { recursive: true, force: true }))
+  return path
+}
+
+/** Settings of a process on a free port with its data in `cwd`. */
+export function settings(gateway: Record<string, unknown> = {}, rest: Record<string, unknown> = {}) {
+  return { gateway: { listen_address: '127.0.0.1', listen_port: 0, secret: SECRET, ...gateway }, ...rest }
+}
+
+export function launch(t: Test, given: Launch = {}): Launched {
+  const cwd = given.cwd ?? folder(t)
+  const args = [...(given.args ?? [])]
+  if (given.settings !== null) {
+    const file = join(cwd, 'settings.json')
+    writeFileSync(file, JSON.stringify(given.settings ?? settings()))
+    args.push('--config', file)
+  }
+  const { PATH, HOME } = process.env
+  const node = [...(given.node ?? []), '--disable-warning=ExperimentalWarning']
+  const child = spawn(process.execPath, [...node, main, ...args], {
+    cwd,
+    env: { PATH, HOME, ...given.env },
+    stdio: ['ignore', given.stdout ?? 'pipe', 'pipe']
+  })
+  let out = ''
+  let err = ''
+  const wanted = new Set<() => void>()
+  const tell = () => {
+    for (const look of wanted) look()
+  }
+  child.stdout?.on('data', chunk => {
+    out += chunk
+    tell()
+  })
+  child.stderr?.on('data', chunk => {
+    err += chunk
+  })
+  let over = false
+  const ended = new Promise<number | null>(resolve =>
+    child.on('close', status => {
+      over = true
+      tell()
+      resolve(status)
+    })
+  )
+  t.teardown(async () => {
+    if (!over) child.kill('SIGKILL')
+    await ended
+  })
+  const lines = () =>
+    out
+      .split('\n')
+      .slice(0, -1)
+      .filter(line => line.startsWith('{'))
+      .map(line => JSON.parse(line))
+  const line = (fits: (line: any) => boolean) =>
+    new Promise<any>((resolve, reject) => {
+      const look = () => {
+        const found = lines().find(fits)
+        if (found === undefined && !over) return
+        wanted.delete(look)
+        if (found !== undefined) resolve(found)
+        else reject(new Error(`the process ended before:\n${out}\n${err}`))
+      }
+      wanted.add(look)
+      look()
+    })
+  const ready = line(({ msg }) => msg === 'ready').then(({ gateway }) => gateway as string)
+  ready.catch(() => {})
+  return {
+    child,
+    ready,
+    ended,
+    stdout: () => out,
+    stderr: () => err,
+    lines,
+    line,
+    async svc(method, path, body) {
+      const answer = await fetch((await ready) + path, {
+        method,
+        headers: { 'X-Svc-Authorization': SECRET, 'Content-Type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) })
+      })
+      return { status: answer.status, body: await answer.json() }
+    }
+  }
+}

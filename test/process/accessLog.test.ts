@@ -1,0 +1,207 @@
+import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import t from 'tap'
+import { api, withKey } from '../helpers/gateway.ts'
+import { folder, launch, SECRET, settings } from '../helpers/process.ts'
+import { rawUpstream, upstream } from '../helpers/upstream.ts'
+
+t.setTimeout(120_000)
+
+const memory = { storage: { documents: { type: 'memory' } } }
+const rights = (id: string) => ({ [id]: { api_id: id, api_name: id, versions: ['Default'] } })
+
+async function until(look: () => boolean): Promise<void> {
+  while (!look()) await new Promise(resolve => setTimeout(resolve, 5))
+}
+
+function linesOf(file: string): any[] {
+  if (!existsSync(file)) return []
+  const lines = readFileSync(file, 'utf8').split('\n')
+  return lines.slice(0, -1).map(line => JSON.parse(line))
+}
+
+/** Sends text on a connection of its own and waits for its end. */
+function raw(url: string, text: string | Buffer): Promise<string> {
+  return new Promise(resolve => {
+    const { hostname, port } = new URL(url)
+    let got = ''
+    const socket = connect(Number(port), hostname, () => socket.write(text))
+    socket.on('error', () => {})
+    socket.on('data', chunk => {
+      got += chunk.toString('latin1')
+    })
+    socket.on('close', () => resolve(got))
+  })
+}
+
+t.test('a request is one line with exactly these members', async t => {
+  const up = await upstream(t, (_req, res) => res.end('hello'))
+  const process = launch(t, { settings: settings({}, memory) })
+  const url = await process.ready
+  await process.svc('POST', '/svc/apis/oas', api('a', up.url, { server: withKey }))
+  const { body } = await process.svc('POST', '/svc/keys/create', { rate: 1, per: 60, access_rights: rights('a') })
+  const headers = { Authorization: body.key }
+  for (const given of [headers, headers, {}])
+    await (await fetch(`${url}/a/x?token=in-the-query`, { headers: given })).text()
+  await (await fetch(`${url}/no%22where/%F0%9F%94%91`)).text()
+  await process.line(({ path }) => path === '/no%22where/%F0%9F%94%91')
+  const [passed, limited, refused, nowhere, ...more] = process.lines().filter(({ msg }) => msg === 'access')
+  t.same(more, [])
+  const common = {
+    level: 'info',
+    time: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
+    api_id: 'a',
+    api_name: 'a',
+    org_id: 'default',
+    client: '127.0.0.1',
+    method: 'GET',
+    host: '127.0.0.1',
+    path: '/a/x',
+    total_ms: Number,
+    gateway_ms: Number,
+    upstream_ms: Number
+  }
+  t.match(passed, { ...common, key: body.key_hash, status: 200, bytes: 5, refusal: '' })
+  t.match(limited, { ...common, key: body.key_hash, status: 429, refusal: 'rate_exceeded' })
+  t.match(refused, { ...common, key: '', status: 401, refusal: 'auth_missing' })
+  t.match(nowhere, { api_id: '', key: '', status: 404, refusal: 'no_route' })
+  t.equal(Object.keys(passed).length, 17)
+  t.notOk(process.stdout().includes('in-the-query'))
+  t.notOk(process.stdout().includes(body.key))
+})
+
+t.test('what clients send, odd bytes and all, leaves the lines whole', async t => {
+  const process = launch(t, { settings: settings({}, memory) })
+  const url = await process.ready
+  for (const path of ['/a"b', '/a\\b', '/%00%0a', '/\x7f', '/\xff\xfe', '/a{}|^`', '/end'])
+    await raw(url, Buffer.from(`GET ${path} HTTP/1.1\r\nHost: a"b\\c\r\nConnection: close\r\n\r\n`, 'latin1'))
+  await raw(url, "GET /end HTTP/1.1\r\nHost: a!$&'()*+,;=b\r\nConnection: close\r\n\r\n")
+  await process.line(({ path, host }) => path === '/end' && host !== '')
+  t.ok(process.lines().filter(({ msg }) => msg === 'access').length >= 7)
+})
+
+t.test('a client that left is 499, an upgrade 101', async t => {
+  const up = await upstream(t, () => {})
+  const switching = await rawUpstream(t, socket => {
+    socket.on('data', () =>
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
+    )
+  })
+  const process = launch(t, { settings: settings({}, memory) })
+  const url = await process.ready
+  await process.svc('POST', '/svc/apis/oas', api('slow', up.url))
+  await process.svc('POST', '/svc/apis/oas', api('ws', switching.url))
+  const gone = new AbortController()
+  const asked = fetch(`${url}/slow/`, { signal: gone.signal })
+  await until(() => up.requests.length === 1)
+  gone.abort()
+  await t.rejects(asked)
+  t.match(await process.line(({ api_id }) => api_id === 'slow'), { status: 499 })
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname, () =>
+    socket.write('GET /ws/ HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
+  )
+  await new Promise(resolve => socket.once('data', resolve))
+  socket.destroy()
+  t.match(await process.line(({ api_id }) => api_id === 'ws'), { status: 101 })
+})
+
+t.test('SIGHUP opens the file anew; one that cannot be opened leaves the old one', async t => {
+  const cwd = folder(t)
+  mkdirSync(join(cwd, 'logs'))
+  const file = join(cwd, 'logs/access.log')
+  const process = launch(t, { cwd, settings: settings({ access_logs: { path: file } }, memory) })
+  const url = await process.ready
+  await fetch(`${url}/first`)
+  await until(() => linesOf(file).length === 1)
+  renameSync(file, `${file}.1`)
+  process.child.kill('SIGHUP')
+  await process.line(({ msg }) => msg === 'reloaded')
+  await fetch(`${url}/second`)
+  await until(() => linesOf(file).length === 1)
+  t.equal(linesOf(`${file}.1`)[0].path, '/first')
+  t.equal(linesOf(file)[0].path, '/second')
+  renameSync(join(cwd, 'logs'), join(cwd, 'moved'))
+  process.child.kill('SIGHUP')
+  await process.line(({ faults }) => faults !== undefined)
+  await fetch(`${url}/third`)
+  await until(() => linesOf(join(cwd, 'moved/access.log')).length === 2)
+  t.equal(process.stdout().includes('"msg":"access"'), false)
+})
+
+t.test('a disk that is full is told once, and requests go on', async t => {
+  const process = launch(t, { settings: settings({ access_logs: { path: '/dev/full' } }, memory) })
+  const url = await process.ready
+  await fetch(`${url}/a`)
+  t.match(await process.line(({ msg }) => msg === 'access log'), { path: '/dev/full', cause: /ENOSPC/ })
+  t.equal((await fetch(`${url}/hello`)).status, 200)
+  process.child.kill('SIGTERM')
+  t.equal(await process.ended, 0)
+  t.equal(process.lines().filter(({ msg }) => msg === 'access log').length, 1)
+})
+
+t.test('no secret stands in any line, whatever fails', async t => {
+  const secrets = {
+    admin: 'admin-secret-never-shown',
+    password: 'p4ssword-never-shown',
+    cookie: 'cookie-never-shown',
+    query: 'query-never-shown',
+    custom: 'custom-key-never-shown',
+    header: 'header-never-shown',
+    body: 'body-never-shown'
+  }
+  const dead = await rawUpstream(t, socket => socket.destroy())
+  const garbage = await rawUpstream(t, socket => socket.end(`${secrets.body}\r\n\r\n`))
+  const cwd = folder(t)
+  const process = launch(t, { cwd, settings: settings({}, { management: { admin_secret: secrets.admin } }) })
+  const url = await process.ready
+  const upstreams = { dead: dead.url, garbage: garbage.url, away: 'http://127.0.0.1:1' }
+  for (const [id, to] of Object.entries(upstreams)) {
+    const withPassword = to.replace('http://', `http://user:${secrets.password}@`)
+    const made = await process.svc('POST', '/svc/apis/oas', api(id, withPassword, { server: withKey }))
+    if (made.status !== 200) await process.svc('POST', '/svc/apis/oas', api(id, to, { server: withKey }))
+  }
+  const made = await process.svc('POST', '/svc/keys/create', {
+    rate: 1000,
+    per: 1,
+    quota_max: 20,
+    quota_renewal_rate: 60,
+    hmac_string: secrets.body,
+    access_rights: { ...rights('dead'), ...rights('garbage'), ...rights('away') }
+  })
+  const { key } = made.body
+  await process.svc('POST', `/svc/keys/${secrets.custom}`, { rate: 1, per: 60, access_rights: rights('dead') })
+  for (const id of ['dead', 'garbage', 'away', 'nowhere'])
+    for (const Authorization of [key, secrets.custom, `${key}x`, `Bearer ${secrets.header}`])
+      for (let i = 0; i < 3; i++)
+        await fetch(`${url}/${id}/?token=${secrets.query}&auth=${secrets.query}`, {
+          method: 'POST',
+          headers: { Authorization, Cookie: `session=${secrets.cookie}`, 'X-Secret': secrets.header },
+          body: secrets.body
+        })
+  for (const path of [
+    '/svc/keys',
+    '/svc/keys/create',
+    `/svc/keys/${secrets.custom}`,
+    '/svc/nothing',
+    '/svc/apis/oas'
+  ]) {
+    for (const given of [SECRET, secrets.admin, `${SECRET}x`])
+      await fetch(url + path, {
+        method: 'PUT',
+        headers: { 'X-Svc-Authorization': given },
+        body: `{"x": ${secrets.body}`
+      })
+  }
+  await raw(url, `GET /?${secrets.query} HTTP/1.1\r\nHost: a\r\nHost: b\r\nCookie: ${secrets.cookie}\r\n\r\n`)
+  await raw(url, `${secrets.body} ${secrets.query}\r\n\r\n`)
+  process.child.kill('SIGHUP')
+  await process.line(({ msg }) => msg === 'reloaded')
+  process.child.kill('SIGTERM')
+  t.equal(await process.ended, 0)
+  const all = process.stdout() + process.stderr()
+  t.match(all, /upstream failed/)
+  t.match(all, /"msg":"event"/)
+  for (const [name, secret] of Object.entries({ ...secrets, gateway: SECRET, key })) t.notOk(all.includes(secret), name)
+})
