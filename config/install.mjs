@@ -1,5 +1,5 @@
 // Installs what is missing, and nothing else: runs on the machine's own Node (20 or later), before anything else does.
-// With --for-tests also the packages and servers that tests use. Never touches node_modules that fit the lock file.
+// With --all or --for-tests also the packages that compiler, linter, benches and tests use. Never touches node_modules that fit the lock file.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -27,9 +27,10 @@ if (missing !== null) {
     '--no-audit',
     '--no-fund',
     '--loglevel=error',
-    ...(withDev ? [] : ['--omit=dev'])
+    withDev ? '--include=dev' : '--omit=dev'
   ]
-  const npm = spawnSync('npm', args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] })
+  // Standard output belongs to the gateway's own lines.
+  const npm = spawnSync('npm', args, { cwd: root, stdio: ['ignore', 2, 2] })
   if (npm.status !== 0) {
     console.error('npm ci failed; see above. The packages come from the npm registry: is it reachable?')
     process.exit(1)

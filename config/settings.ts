@@ -4,6 +4,7 @@ const strict = { additionalProperties: false } as const
 const Port = (description: string, initial: number) =>
   Type.Integer({ minimum: 0, maximum: 65535, default: initial, description })
 const Flag = (description: string, initial: boolean) => Type.Boolean({ default: initial, description })
+/** '' stands for none. */
 const Text = (description: string, initial = '') => Type.String({ default: initial, description })
 const Seconds = (description: string, initial: number) =>
   Type.Number({ minimum: 0, maximum: 2_000_000, default: initial, description, unit: 's' })
@@ -66,6 +67,10 @@ export const Gateway = Type.Object(
       default: [],
       description: 'CIDRs whose `X-Forwarded-*` and `Forwarded` are believed'
     }),
+    upstream_client: Type.Enum(['direct', 'undici'], {
+      default: 'direct',
+      description: 'Who speaks to upstreams: `direct` (our own, leaner and stricter) or `undici`'
+    }),
     proxy_default_timeout: Type.Number({
       minimum: 0.001,
       maximum: 2_000_000,
@@ -122,13 +127,13 @@ export const Gateway = Type.Object(
 
 export const Management = Type.Object(
   {
-    enabled: Flag('The management interface; nothing listens for it yet', true),
-    listen_address: Text('Address of the management interface', '127.0.0.1'),
-    listen_port: Port('Port of the management interface; 0: any free one', 3000),
+    enabled: Flag('The management interface. It is not built yet: nothing listens for it', true),
+    listen_address: Text('Address of the management interface, once there is one', '127.0.0.1'),
+    listen_port: Port('Port of the management interface, once there is one; 0: any free one', 3000),
     admin_secret: Type.String({
       default: '',
       secret: true,
-      description: 'Value of `Admin-Auth`; default: as `gateway.secret`'
+      description: 'Value of `Admin-Auth`; none: as `gateway.secret`. Nothing asks for it yet'
     }),
     max_body_size: Type.Integer({
       minimum: 1024,
@@ -168,6 +173,14 @@ export const Storage = Type.Object(
   { ...strict, default: {} }
 )
 
-export const Settings = Type.Object({ gateway: Gateway, management: Management, storage: Storage }, strict)
+export const Settings = Type.Object(
+  {
+    $schema: Type.Optional(Type.String({ description: 'For editors: where `docs/settings.schema.json` lies' })),
+    gateway: Gateway,
+    management: Management,
+    storage: Storage
+  },
+  strict
+)
 export type Settings = Static<typeof Settings>
 export type GatewaySettings = Static<typeof Gateway>

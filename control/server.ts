@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { compile, Invalid } from '../config/validate.ts'
+import type { Clock } from '../config/world.ts'
 import { parseJson, parseYaml } from '../config/yaml.ts'
 import { Unavailable } from '../gateway/store/store.ts'
 import { doors } from './doors.ts'
@@ -25,14 +26,26 @@ export type Control = (
   query: string
 ) => void
 
-/** How long a body may take to arrive, milliseconds. */
+/** How long a body may take to arrive at most, milliseconds; `read_timeout` may be shorter. */
 const BODY_MS = 30_000
+
+/** What a body is held to. */
+interface Bounds {
+  readonly mostBytes: number
+  readonly ms: number
+  readonly clock: Clock
+}
 
 /** The endpoint table as HTTP: door, parse, handle, answer, in this order for every endpoint. */
 export function control(table: readonly Endpoint[], tools: ControlTools): Control {
   const surfaces = doors(tools.settings.gateway.secret)
   const rows = table.map(row)
-  const most = tools.settings.management.max_body_size
+  const { gateway, management } = tools.settings
+  const bounds: Bounds = {
+    mostBytes: management.max_body_size,
+    ms: Math.min(BODY_MS, gateway.http_server_options.read_timeout * 1000),
+    clock: tools.clock
+  }
 
   async function serve(req: IncomingMessage, res: Parameters<Control>[1], path: string, query: string): Promise<void> {
     const surface = surfaces.gateway
@@ -42,7 +55,7 @@ export function control(table: readonly Endpoint[], tools: ControlTools): Contro
       // What answers GET answers HEAD (RFC 9110 §9.1); Node keeps the body back.
       const found = find(rows, req.method === 'HEAD' ? 'GET' : (req.method ?? ''), path)
       if (found.row.endpoint.bodyForm !== 'none' && req.headers.expect !== undefined) res.writeContinue()
-      const value = await found.row.endpoint.handle(await read(found, req, res, query, most), tools)
+      const value = await found.row.endpoint.handle(await read(found, req, res, query, bounds), tools)
       write(res, value instanceof Answer ? value : new Answer(200, value))
     } catch (cause) {
       const { status, message, more, headers } = refusal(cause, tools)
@@ -124,7 +137,7 @@ async function read(
   req: IncomingMessage,
   res: ServerResponse,
   query: string,
-  most: number
+  bounds: Bounds
 ): Promise<Call<never, never, never>> {
   const { bodyForm, malformed } = row.endpoint
   const contentType = (req.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase()
@@ -138,7 +151,7 @@ async function read(
     accept: req.headers.accept ?? ''
   }
   if (bodyForm !== 'none') {
-    const text = await collect(req, res, most)
+    const text = await collect(req, res, bounds)
     const yaml = bodyForm === 'document' && /yaml/.test(contentType)
     let value: unknown
     try {
@@ -165,20 +178,21 @@ function shaped(check: (input: unknown) => unknown, value: unknown, what: string
   }
 }
 
-/** @throws Refused 413 above `most` bytes, 408 when it does not arrive in time, 400 when it is not UTF-8 */
-function collect(req: IncomingMessage, res: ServerResponse, most: number): Promise<string> {
+/** @throws Refused 413 above `mostBytes`, 408 when it does not arrive in time, 400 when it is not UTF-8 */
+function collect(req: IncomingMessage, res: ServerResponse, { mostBytes, ms, clock }: Bounds): Promise<string> {
   return new Promise((resolve, reject) => {
-    if (Number(req.headers['content-length'] ?? 0) > most) return reject(new Refused(413, 'Request Entity Too Large'))
+    if (Number(req.headers['content-length'] ?? 0) > mostBytes)
+      return reject(new Refused(413, 'Request Entity Too Large'))
     const chunks: Buffer[] = []
     let size = 0
-    const timer = setTimeout(() => reject(new Refused(408, 'Request body was not received in time')), BODY_MS)
+    const cancel = clock.after(ms, () => reject(new Refused(408, 'Request body was not received in time')))
     const end = (run: () => void) => {
-      clearTimeout(timer)
+      cancel()
       run()
     }
     req.on('data', (chunk: Buffer) => {
       size += chunk.length
-      if (size > most) {
+      if (size > mostBytes) {
         chunks.length = 0
         end(() => reject(new Refused(413, 'Request Entity Too Large')))
       } else chunks.push(chunk)

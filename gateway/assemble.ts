@@ -18,6 +18,7 @@ import { Ledger } from './keys/ledger.ts'
 import { Policies } from './keys/policies.ts'
 import { type Health, probes, watch } from './probes.ts'
 import { proxy } from './proxy/proxy.ts'
+import { upstreamDirect } from './proxy/upstreamDirect.ts'
 import { upstreamUndici } from './proxy/upstreamUndici.ts'
 import { liveRoutes, nowhere } from './routes.ts'
 import { endings, gatewayServer } from './server.ts'
@@ -26,6 +27,8 @@ import type { Store } from './store/store.ts'
 import { storeMemory } from './store/storeMemory.ts'
 import { storeSqlite } from './store/storeSqlite.ts'
 
+/** To one origin, at once: event streams hold theirs for hours, so this only keeps a runaway from eating every port. */
+const MOST_CONNECTIONS = 20_000
 const version: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
 
 export interface Given {
@@ -103,7 +106,8 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const access = gateway.access_logs.enabled ? accessLog(gateway.access_logs.path, output, clock, log) : null
   opened.push(() => access?.close())
   const ends = endings(log)
-  const upstream = upstreamUndici({ connectTimeoutMs: gateway.proxy_connect_timeout * 1000, connections: 256 })
+  const reach = { connectTimeoutMs: gateway.proxy_connect_timeout * 1000, connections: MOST_CONNECTIONS }
+  const upstream = gateway.upstream_client === 'undici' ? upstreamUndici(reach) : upstreamDirect(reach, clock)
   const forwarding = proxy({ settings: gateway, upstream, endings: ends, clock, log })
   opened.push(() => forwarding.close())
   const tools: Tools = { settings: gateway, clock, log, keys, counters, events, proxy: forwarding }

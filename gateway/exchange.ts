@@ -54,6 +54,8 @@ export class Reply extends ServerResponse {
     if (socket === null) return void this.destroy()
     // HTTP/1.0: a body may end with the connection, and only a reset tells that it is not whole.
     if (this.req.httpVersionMinor === 0) return void socket.resetAndDestroy()
+    // Node holds chunks back until the next tick.
+    if (this.writableCorked > 0) this.uncork()
     this.flushHeaders()
     lingerOn(socket)
   }
@@ -61,7 +63,6 @@ export class Reply extends ServerResponse {
 
 /** Ends a connection whose other side may still send; what comes is dropped. */
 export function lingerOn(socket: Socket): void {
-  if (socket.writableEnded) return
   socket.end()
   const timer = setTimeout(() => socket.destroy(), LINGER_MS)
   socket.once('close', () => clearTimeout(timer))

@@ -2,7 +2,7 @@ import type { Exchange } from '../exchange.ts'
 import { refusals } from '../refusals.ts'
 import { RequestBody } from './body.ts'
 import { requestPairs } from './headers.ts'
-import type { Plan, ProxyTools } from './proxy.ts'
+import type { Plan, ProxyTools } from './plan.ts'
 
 /** The echo shows at most this much of a body. */
 const SHOWN_BYTES = 65_536

@@ -1,22 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import type { GatewaySettings } from '../../config/settings.ts'
-import type { Clock, Log } from '../../config/world.ts'
 import type { Exchange, Reply, Waiter } from '../exchange.ts'
-import type { Endings } from '../pipeline.ts'
 import { type Refusal, refusals } from '../refusals.ts'
 import { RequestBody } from './body.ts'
 import { echo } from './echo.ts'
 import { requestPairs, responsePairs, trailerPairs } from './headers.ts'
-import type { Targets } from './targets.ts'
+import { causes, FAULTS, logFault, type Plan, type ProxyTools } from './plan.ts'
 import { upgrade } from './upgrade.ts'
-import {
-  type FaultCode,
-  type Flight,
-  type Target,
-  type Upstream,
-  UpstreamFault,
-  type UpstreamListener
-} from './upstream.ts'
+import { type Flight, type Target, UpstreamFault, type UpstreamListener } from './upstream.ts'
+
+export type { Plan } from './plan.ts'
 
 /** A body of a known length up to this many bytes is held whole: cheaper, and it can be sent again. */
 export const HELD_BYTES = 65_536
@@ -25,44 +17,13 @@ export const LEAST_BYTES_PER_SECOND = 240
 /** How often deadlines are looked at: the precision of time-outs. */
 const SWEEP_MS = 50
 
-/** What the proxy step of one API has settled at load. */
-export interface Plan {
-  readonly targets: Targets
-  /** Set: answered by the built-in upstream `svc://echo`, and this is its target. */
-  readonly echo: Target | null
-  readonly preserveHost: boolean
-  /** The path that goes up, without the query. */
-  path(x: Exchange, target: Target): string
-  /** Longest wait for the head of the answer. */
-  timeoutMs(x: Exchange): number
-  /** Edits the pairs of the upstream request in place; null: nothing to edit. */
-  readonly edit: ((x: Exchange, pairs: string[]) => void) | null
-}
-
 export interface Forwarder {
   /** Hands the exchange over: from here on its answer is the proxy's to give. */
   forward(x: Exchange, plan: Plan): void
   close(): Promise<void>
 }
 
-const FAULTS: Record<FaultCode, Refusal> = {
-  connect: refusals.upstreamConnect,
-  lookup: refusals.upstreamLookup,
-  tls: refusals.upstreamTls,
-  connect_timeout: refusals.upstreamConnectTimeout,
-  reset: refusals.upstreamReset,
-  garbage: refusals.upstreamGarbage
-}
-
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
-
-export interface ProxyTools {
-  readonly settings: GatewaySettings
-  readonly upstream: Upstream
-  readonly endings: Endings
-  readonly clock: Clock
-  readonly log: Log
-}
 
 export function proxy(tools: ProxyTools): Forwarder {
   const { settings, clock, upstream } = tools
@@ -175,8 +136,9 @@ class Forward implements UpstreamListener, Waiter {
     )
     this.body = body
     this.bodyBy = x.at + bounds.readMs
-    // What came with the head is parsed first: a body that begins with nonsense reaches nobody.
-    if (x.bodyLength < 0) return process.nextTick(sendSoon, this)
+    // What came with the head is parsed first (ticks run between its parts): a body that begins with nonsense reaches
+    // nobody.
+    if (x.bodyLength < 0) return void setImmediate(sendSoon, this)
     // `100 Continue` waits until the upstream is there to take the body.
     if (x.bodyLength > HELD_BYTES || expects) return this.send()
     const chunks: Buffer[] = []
@@ -298,14 +260,7 @@ class Forward implements UpstreamListener, Waiter {
     if (code === 'connect' || code === 'lookup' || code === 'connect_timeout' || code === 'tls')
       this.plan.targets.down(this.target!)
     if (this.tries < 2 && !x.gone && this.mayRetry(fault)) return this.send()
-    tools.log.warn('upstream failed', {
-      api_id: x.route.api.id,
-      upstream: this.target!.origin,
-      code,
-      tries: this.tries,
-      request_id: this.requestId,
-      cause: causes(fault.cause)
-    })
+    logFault(x, tools, this.target!, this.requestId, { code, tries: this.tries, cause: causes(fault.cause) })
     if (!this.headed) return this.refuse(FAULTS[code])
     this.leave()
     x.refusal = FAULTS[code]
@@ -335,14 +290,7 @@ class Forward implements UpstreamListener, Waiter {
   }
 
   private timeout(): void {
-    const { x, tools } = this
-    tools.log.warn('upstream failed', {
-      api_id: x.route.api.id,
-      upstream: this.target!.origin,
-      code: 'timeout',
-      request_id: this.requestId,
-      cause: 'no answer in time'
-    })
+    logFault(this.x, this.tools, this.target!, this.requestId, { code: 'timeout', cause: 'no answer in time' })
     this.refuse(refusals.upstreamTimeout)
   }
 
@@ -384,12 +332,4 @@ function sendSoon(forward: Forward): void {
 
 function flushHead(res: Reply): void {
   if (!res.writableEnded && res.waiter !== null && (res.exchange?.bytes ?? 1) === 0) res.flushHeaders()
-}
-
-/** The messages of an error and what caused it, without their stacks. */
-export function causes(cause: unknown): string {
-  if (!(cause instanceof Error)) return String(cause)
-  const code =
-    'code' in cause && typeof cause.code === 'string' && !cause.message.includes(cause.code) ? ` (${cause.code})` : ''
-  return cause.cause === undefined ? cause.message + code : `${cause.message}${code}: ${causes(cause.cause)}`
 }

@@ -1,10 +1,13 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
+import { isIP } from 'node:net'
 import type { Duplex } from 'node:stream'
 import httpProxy from 'http-proxy'
 import type { Exchange, Waiter } from '../exchange.ts'
-import { type Refusal, refusals } from '../refusals.ts'
+import { refusals } from '../refusals.ts'
 import { requestPairs, responsePairs } from './headers.ts'
-import { causes, type Plan, type ProxyTools } from './proxy.ts'
+import { causes, FAULTS, logFault, type Plan, type ProxyTools } from './plan.ts'
+import type { Target } from './upstream.ts'
+import { faultCode } from './upstreamUndici.ts'
 
 const proxies = httpProxy.createProxyServer({})
 // Of http-proxy's passes only the one that carries remains: the door is ours (any protocol, not websocket alone), and
@@ -25,15 +28,12 @@ export function upgrade(x: Exchange, plan: Plan, requestId: string, tools: Proxy
   const pairs = requestPairs(x, host, requestId)
   if (plan.edit !== null) plan.edit(x, pairs)
   pairs.push('Connection', 'Upgrade', 'Upgrade', x.header('upgrade')!)
-  const standIn = {
-    method: x.method,
-    url: plan.path(x, target) + x.query,
-    headers: grouped(pairs)
-  } as unknown as IncomingMessage
-  const crossing = new Crossing(x, plan, tools)
+  const standIn = { method: x.method, url: plan.path(x, target) + x.query, headers: {} } as unknown as IncomingMessage
+  const crossing = new Crossing(x, plan, target, requestId, pairs, tools)
   x.sentAt = tools.clock.now()
   crossings.set(standIn, crossing)
   x.res.waiter = crossing
+  const hostname = target.hostname.startsWith('[') ? target.hostname.slice(1, -1) : target.hostname
   proxies.ws(
     standIn,
     x.upgrade!.socket,
@@ -41,26 +41,18 @@ export function upgrade(x: Exchange, plan: Plan, requestId: string, tools: Proxy
     {
       target: {
         protocol: target.secure ? 'https:' : 'http:',
-        host: target.hostname,
-        hostname: target.hostname,
+        host: hostname,
+        hostname: hostname,
         port: target.port
       } as never,
+      // The base of the request's options. Without a name of its own, TLS would take the one that the client wrote.
+      ssl: { servername: isIP(hostname) === 0 ? hostname : '', maxHeaderSize: 65_536 },
       prependPath: false,
       toProxy: true
     } as never,
-    error => {
-      if (crossing.over) return
-      if (crossing.unsent) plan.targets.down(target)
-      tools.log.warn('upstream failed', {
-        api_id: x.route.api.id,
-        upstream: target.origin,
-        code: 'upgrade',
-        request_id: requestId,
-        cause: causes(error)
-      })
-      crossing.failed()
-    }
+    error => crossing.failed(error)
   )
+  crossing.listen()
 }
 
 /** How long the other side may still send once one has ended; then both are closed. */
@@ -68,39 +60,52 @@ const HALF_OPEN_MS = 10_000
 
 class Crossing implements Waiter {
   /** Answered or carried: nothing more is to be said on the client's side. */
-  over = false
-  unsent = true
+  private over = false
+  private unsent = true
   private readonly x: Exchange
+  private readonly plan: Plan
+  private readonly target: Target
+  private readonly requestId: string
+  private readonly pairs: readonly string[]
   private readonly tools: ProxyTools
   private readonly near: Duplex
   private request: ClientRequest | null = null
   private far: Duplex | null = null
   private cancel: () => void
 
-  constructor(x: Exchange, plan: Plan, tools: ProxyTools) {
+  constructor(x: Exchange, plan: Plan, target: Target, requestId: string, pairs: readonly string[], tools: ProxyTools) {
     this.x = x
+    this.plan = plan
+    this.target = target
+    this.requestId = requestId
+    this.pairs = pairs
     this.tools = tools
     this.near = x.upgrade!.socket
     this.cancel = tools.clock.after(plan.timeoutMs(x), () => this.late())
     // Only a socket that is read tells that its client has left. What comes early waits in its buffer, up to its mark.
     this.near.on('readable', notice)
+    this.near.once('end', () => this.nearEnded())
   }
 
-  /** http-proxy has made the request; its own listeners come after ours. */
+  /** http-proxy has made the request, with headers in an order and a spelling of its own; they are put right here. */
   sent(request: ClientRequest): void {
     this.request = request
+    for (const name of request.getHeaderNames()) request.removeHeader(name)
+    for (const [name, value] of Object.entries(grouped(this.pairs))) request.setHeader(name, value)
     request.on('socket', socket =>
-      socket.once(this.secure(socket) ? 'secureConnect' : 'connect', () => {
+      socket.once(this.target.secure ? 'secureConnect' : 'connect', () => {
         this.unsent = false
       })
     )
     request.on('information', ({ statusCode, rawHeaders }) => this.information(statusCode, rawHeaders))
+    // Before http-proxy's own listener, which writes the head.
     request.on('upgrade', (answer: IncomingMessage, far: Duplex) => this.switched(answer, far))
-    request.on('response', (answer: IncomingMessage) => this.declined(answer))
   }
 
-  private secure(socket: Duplex): boolean {
-    return 'encrypted' in socket
+  /** Takes ordinary answers from http-proxy, which would write their heads with a framing that is not kept. */
+  listen(): void {
+    this.request!.removeAllListeners('response')
+    this.request!.on('response', (answer: IncomingMessage) => this.declined(answer))
   }
 
   private information(status: number, raw: string[]): void {
@@ -126,12 +131,16 @@ class Crossing implements Waiter {
     answer.headers = grouped([...pairs, 'Connection', 'Upgrade', 'Upgrade', answer.headers.upgrade ?? ''])
     far.on('error', () => near.destroy())
     far.once('end', () => this.halfOpen())
-    near.once('end', () => this.halfOpen())
     far.once('close', () => {
       // What it sent last is still on its way to the client.
       if (!near.writableFinished) near.end(() => near.destroy())
       else near.destroy()
     })
+  }
+
+  private nearEnded(): void {
+    if (this.far === null) this.near.destroy()
+    else this.halfOpen()
   }
 
   /** One side has ended; the carrier ends the other one. */
@@ -146,8 +155,6 @@ class Crossing implements Waiter {
   /** The upstream answers without upgrading: an ordinary answer, through the ordinary way. */
   private declined(answer: IncomingMessage): void {
     this.cancel()
-    // Tells http-proxy's own listener to keep its hands off: it would write the head with a framing that is not kept.
-    Object.assign(answer, { upgrade: true })
     const { x } = this
     if (this.over) return void answer.destroy()
     this.over = true
@@ -172,16 +179,23 @@ class Crossing implements Waiter {
     answer.pipe(x.res)
   }
 
-  failed(refusal: Refusal): void {
+  failed(error: Error): void {
+    if (this.over) return
+    const { x, tools, target } = this
+    const code = faultCode(error)
+    if (this.unsent) this.plan.targets.down(target)
+    logFault(x, tools, target, this.requestId, { code, cause: causes(error) })
     this.end()
-    this.tools.endings.refuse(this.x, refusal)
+    tools.endings.refuse(x, FAULTS[code])
   }
 
   private late(): void {
     if (this.over) return
+    const { x, tools } = this
+    logFault(x, tools, this.target, this.requestId, { code: 'timeout', cause: 'no answer in time' })
     this.end()
     this.request?.destroy()
-    this.tools.endings.refuse(this.x, refusals.upstreamTimeout)
+    tools.endings.refuse(x, refusals.upstreamTimeout)
   }
 
   private end(): void {

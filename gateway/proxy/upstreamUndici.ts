@@ -136,7 +136,8 @@ function strings(raw: readonly (Buffer | string)[]): string[] {
   return pairs
 }
 
-function faultCode(error: Error & { code?: string; syscall?: string }): FaultCode {
+/** What an error of Node or undici on the way to an answer stands for. */
+export function faultCode(error: Error & { code?: string; syscall?: string }): FaultCode {
   if (error instanceof errors.ConnectTimeoutError) return 'connect_timeout'
   if (error instanceof AggregateError && error.errors.length > 0) return faultCode(error.errors[0])
   const code = error.code ?? ''

@@ -134,6 +134,10 @@ t.test('every option that users were promised exists', async t => {
   })
 })
 
+t.test('a file may name its schema for editors', async t => {
+  t.same(faults({ $schema: 'docs/settings.schema.json', gateway: { secret: SECRET } }), [])
+})
+
 t.test('an input of a million faults is refused in an instant, by its first', async t => {
   t.equal(faults({ gateway: { secret: SECRET, trusted_proxies: new Array(1_000_000).fill(1) } }).length, 1)
 })

@@ -77,6 +77,14 @@ t.test('a body that breaks off harms nobody', async t => {
   t.same((await gw.svc('GET', '/svc/keys')).body, { keys: [] })
 })
 
+t.test('a body that does not come in time is 408', async t => {
+  const gw = await gateway(t, { settings: { gateway: { http_server_options: { read_timeout: 0.2 } } } })
+  const head = `POST /svc/keys/create HTTP/1.1\r\nHost: a\r\n${door}Content-Length: 100\r\n\r\n{`
+  const answer = await raw(gw.url, head)
+  t.match(answer, /^HTTP\/1\.1 408 /)
+  t.match(answer, /\{"status":"error","message":"Request body was not received in time"\}$/)
+})
+
 t.test('a client that waits for 100 Continue gets it behind the door, and a refusal before it', async t => {
   const gw = await gateway(t)
   t.equal(await expecting(gw, { 'X-Svc-Authorization': SECRET }), '100 400')

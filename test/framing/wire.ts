@@ -109,7 +109,7 @@ export interface Recorder {
   readonly port: number
   /** Whole requests that came. */
   readonly requests: Message[]
-  /** What came of requests that are not whole, and what could not be read. */
+  /** What came of requests that are not whole, and what could not be read, since it was last asked. */
   readonly odd: () => string[]
   readonly sockets: Set<Socket>
 }
@@ -143,7 +143,7 @@ export async function recorder(t: Test, answer: (message: Message) => string = (
     ...server,
     requests,
     sockets: sockets as unknown as Set<Socket>,
-    odd: () => [...errors, ...[...sockets.values()].map(each => each.rest).filter(rest => rest !== '')]
+    odd: () => [...errors.splice(0), ...[...sockets.values()].map(each => each.rest).filter(rest => rest !== '')]
   }
 }
 

@@ -164,7 +164,7 @@ export class Connection implements Holder, BodySink {
     if (this.flight === flight) this.destroy()
   }
 
-  /** Ends it at once and silently; a request on it hears nothing. */
+  /** Ends a connection that was ready, at once and silently; a request on it hears nothing. */
   destroy(): void {
     if (this.dead) return
     this.drop()
@@ -206,7 +206,7 @@ export class Connection implements Holder, BodySink {
   private read(bytes: Buffer): void {
     const { flight, parser } = this
     // Bytes that answer no request must never become the answer to the next one.
-    if (flight === null) return this.destroy()
+    if (flight === null) return this.fail('garbage', new Error('bytes that nobody asked for'))
     this.answered = true
     let at: number
     try {
@@ -238,6 +238,7 @@ export class Connection implements Holder, BodySink {
     const { trailers } = parser
     flight.holder = null
     this.flight = null
+    parser.halt()
     // With a body half sent, what follows on the wire would belong to it.
     if (surplus || this.finished || this.body !== null || !parser.answer.persistent) this.destroy()
     else {

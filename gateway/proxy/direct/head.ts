@@ -12,6 +12,8 @@ const tableOf = (allowed: RegExp) =>
 const TOKEN = tableOf(/[!#$%&'*+.^_`|~0-9A-Za-z-]/)
 /** Characters of a field value or a reason (RFC 9110 §5.5); other control characters never reach a client. */
 const FIELD = tableOf(/[\t\x20-\x7e\x80-\xff]/)
+/** The reason may be empty, or absent with its space, as some servers have it. */
+const STATUS_LINE = /^HTTP\/1\.[01] [1-9]\d\d[ \r]/
 /** Fits a safe integer whatever its digits are. */
 const LENGTH = /^\d{1,15}$/
 const TAB = 9
@@ -40,12 +42,11 @@ export class AnswerHead {
    * @throws Garbage on anything that RFC 9112 does not allow, or that two readers could take in two ways
    */
   read(text: string): void {
+    if (!STATUS_LINE.test(text)) throw new Garbage('not a status line')
     const minor = text.charCodeAt(7) - ZERO
-    const status = (text.charCodeAt(9) - ZERO) * 100 + (text.charCodeAt(10) - ZERO) * 10 + (text.charCodeAt(11) - ZERO)
-    if (!/^HTTP\/1\.[01] [1-9]\d\d[ \r]/.test(text)) throw new Garbage('not a status line')
+    this.status = (text.charCodeAt(9) - ZERO) * 100 + (text.charCodeAt(10) - ZERO) * 10 + (text.charCodeAt(11) - ZERO)
     const reasonFrom = text.charCodeAt(12) === CR ? 12 : 13
     const reasonTo = valueEnd(text, reasonFrom)
-    this.status = status
     this.reason = text.slice(reasonFrom, reasonTo)
     this.pairs = fieldPairs(text, reasonTo + 2)
     this.length = -1
