@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Api, readApi } from './api.ts'
+import type { Api } from './api.ts'
+import { readApi } from './documents/readApi.ts'
 import type { Exchange, Route } from './exchange.ts'
 
 /** Which route takes a request: by host, then by the longest listen path. Built whole, swapped whole, never changed. */

@@ -243,8 +243,9 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
 
   /** The parser gave up on this connection; it calls again with each further packet. */
   function clientError(error: NodeJS.ErrnoException, socket: Client): void {
-    if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-    if (socket.refusal !== null) return
+    if (error.code === 'ECONNRESET') return void socket.destroy()
+    // Its last answer is on the way: cutting now could take that away from the client.
+    if (socket.refusal !== null || !socket.writable) return
     const refusal =
       error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
         ? refusals.headTimeout

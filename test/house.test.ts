@@ -13,7 +13,7 @@ const floors: readonly (readonly string[])[] = [
   ['streams/'],
   ['gateway/paths.ts', 'gateway/addresses.ts', 'gateway/limits/', 'gateway/store/', 'gateway/refusals.ts'],
   ['gateway/changes/', 'gateway/counters/'],
-  ['gateway/api.ts', 'gateway/keys/', 'gateway/events.ts'],
+  ['gateway/api.ts', 'gateway/documents/', 'gateway/keys/', 'gateway/events.ts'],
   ['gateway/apis.ts', 'gateway/exchange.ts'],
   ['gateway/answer.ts', 'gateway/framing.ts', 'gateway/pipeline.ts', 'gateway/values.ts', 'gateway/variables.ts'],
   ['gateway/proxy/'],

@@ -1,42 +1,10 @@
 import { autocannon } from './generators/autocannon.ts'
 import { h2load } from './generators/h2load.ts'
+import type { Load, Measured } from './generators/load.ts'
 import { wrk } from './generators/wrk.ts'
 import { installed } from './machine.ts'
 
-/** Requests to send, as many as a bound says: `seconds` or `amount`. */
-export interface Load {
-  /** Address and path. */
-  readonly url: string
-  readonly connections: number
-  readonly seconds?: number
-  /** So many requests in all, instead of seconds. */
-  readonly amount?: number
-  /** Requests a second, held; without it as many as come back. */
-  readonly rate?: number
-  readonly headers?: Readonly<Record<string, string>>
-  /** Bytes of a body to POST; without it GET. */
-  readonly post?: number
-  /** Paths to take in turn instead of that of `url`. */
-  readonly paths?: readonly string[]
-  /** A file of texts of equal length, one a line; each request carries any one of them in `Authorization`. */
-  readonly tokens?: { readonly file: string; readonly length: number; readonly count: number }
-}
-
-/** Times are milliseconds. */
-export interface Measured {
-  /** Answered, whatever with. */
-  readonly requests: number
-  readonly seconds: number
-  readonly p50: number
-  readonly p99: number
-  readonly worst: number
-  /** Answers of status 400 and above. */
-  readonly refused: number
-  /** Without an answer: connection errors, time-outs. */
-  readonly broken: number
-  /** When each request began (ms since the epoch) and how long it took; null where the generator does not tell. */
-  readonly each: { readonly at: Float64Array; readonly ms: Float64Array } | null
-}
+export type { Load, Measured } from './generators/load.ts'
 
 /**
  * Sends a load from the generator's core. wrk is the fastest, but can neither hold a rate nor count: h2load does, and

@@ -1,5 +1,5 @@
 import type { Exchange } from '../exchange.ts'
-import { refusals } from '../refusals.ts'
+import { type Refusal, refusals } from '../refusals.ts'
 import { RequestBody } from './body.ts'
 import { requestPairs } from './headers.ts'
 import type { Plan, ProxyTools } from './plan.ts'
@@ -8,7 +8,8 @@ import type { Plan, ProxyTools } from './plan.ts'
 const SHOWN_BYTES = 65_536
 
 /** The built-in upstream `svc://echo`: answers with what an upstream would have received, as JSON. */
-export function echo(x: Exchange, plan: Plan, requestId: string, { endings }: ProxyTools, mostBytes: number): void {
+export function echo(x: Exchange, plan: Plan, requestId: string, tools: ProxyTools, mostBytes: number): void {
+  const { endings, clock, settings } = tools
   if (x.bodyLength > mostBytes) return endings.refuse(x, refusals.bodyTooLarge)
   const pairs = requestPairs(x, 'echo', requestId)
   if (plan.edit !== null) plan.edit(x, pairs)
@@ -16,10 +17,15 @@ export function echo(x: Exchange, plan: Plan, requestId: string, { endings }: Pr
   const shown: Buffer[] = []
   let kept = 0
   let refused = false
-  const body = new RequestBody(x.req, x.res, x.bodyLength, x.expects, mostBytes, () => {
+  const refuse = (refusal: Refusal) => {
+    cancel()
     refused = true
-    endings.refuse(x, refusals.bodyTooLarge)
-  })
+    x.res.linger()
+    endings.refuse(x, refusal)
+  }
+  const readMs = settings.http_server_options.read_timeout * 1000
+  const cancel = readMs > 0 ? clock.after(readMs, () => refuse(refusals.bodyTimeout)) : () => {}
+  const body = new RequestBody(x.req, x.res, x.bodyLength, x.expects, mostBytes, () => refuse(refusals.bodyTooLarge))
   body.start({
     chunk(data) {
       if (kept < SHOWN_BYTES) shown.push(data.subarray(0, SHOWN_BYTES - kept))
@@ -27,6 +33,7 @@ export function echo(x: Exchange, plan: Plan, requestId: string, { endings }: Pr
       return true
     },
     end() {
+      cancel()
       if (!refused && !x.gone) answer(x, plan, pairs, Buffer.concat(shown).toString('utf8'))
     }
   })

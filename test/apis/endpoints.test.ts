@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { Settings } from '../../config/settings.ts'
 import { compile } from '../../config/validate.ts'
-import type { Log } from '../../config/world.ts'
+import { type Log, systemClock } from '../../config/world.ts'
 import { parseYaml, toYaml } from '../../config/yaml.ts'
 import { apis as endpoints } from '../../control/endpoints/apis.ts'
 import { control } from '../../control/server.ts'
@@ -44,7 +44,14 @@ async function setUp(t: Test) {
   const all = apis({ store, changes: changesLocal(), log, random, folder, matching: 'exact' })
   const settings = compile(Settings)({ gateway: { secret: SECRET } })
   // What these endpoints use of the tools.
-  const tools = { settings, log, store, apis: all, reload: () => all.load() } as unknown as ControlTools
+  const tools = {
+    settings,
+    log,
+    store,
+    clock: systemClock,
+    apis: all,
+    reload: () => all.load()
+  } as unknown as ControlTools
   const serve = control(endpoints, tools)
   const server = createServer((req, res) => {
     const [path, query] = req.url!.split('?')

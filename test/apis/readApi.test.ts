@@ -1,6 +1,7 @@
 import t from 'tap'
 import { Invalid } from '../../config/validate.ts'
-import { type Api, readApi } from '../../gateway/api.ts'
+import type { Api } from '../../gateway/api.ts'
+import { readApi } from '../../gateway/documents/readApi.ts'
 
 const EXTENSION = 'x-svc-api-gateway'
 

@@ -44,11 +44,17 @@ t.test(
       t.equal(client.answers.length, expected.behind === undefined ? whole : 2)
     }
 
-    const run = async (t: Test, { bytes, refused, answered, passes }: Case) => {
+    /** `cut`: where the bytes are parted into two packets; those behind come when those before were read. */
+    const run = async (t: Test, { bytes, refused, answered, passes }: Case, cut = 0) => {
       up.requests.length = 0
       const method = bytes.startsWith('HEAD') ? 'HEAD' : 'GET'
       const client = wire(t, gw.url, [method])
-      client.send(bytes + BEHIND)
+      if (cut > 0) {
+        client.send(bytes.slice(0, cut))
+        // Behind another exchange with the same process, the first packet has been read.
+        await gw.get('/svc/nothing')
+      }
+      client.send(bytes.slice(cut) + BEHIND)
       if (passes !== undefined) await pass(t, client, passes)
       else if (answered !== undefined) {
         await client.until(() => client.answers.length === 2, 'two answers')
@@ -62,10 +68,18 @@ t.test(
         t.equal(client.answers.length, 1)
         t.equal(up.requests.length, 0, 'nothing reached the upstream')
       }
-      t.same(up.odd(), [], 'no part of a request reached the upstream')
+      const odd = up.odd()
+      // Of chunks that turn into nonsense later on, the beginning has gone up, but never an end.
+      if (cut < bytes.indexOf('\r\n\r\n') + 4 || !/^transfer-encoding/im.test(bytes))
+        t.same(odd, [], 'no part of a request reached the upstream')
     }
 
     for (const each of corpus) await t.test(`${each.name} (${each.why})`, t => run(t, each))
+    for (const each of corpus) {
+      const { bytes } = each
+      for (const cut of [1, bytes.indexOf('\r\n\r\n') + 2, bytes.indexOf('\r\n\r\n') + 4, bytes.length - 3])
+        if (cut > 0 && cut < bytes.length) await t.test(`${each.name}, parted at ${cut}`, t => run(t, each, cut))
+    }
     const passed = corpus.filter(each => each.passes !== undefined).length
     t.comment(`${corpus.length} cases: ${passed} forwarded, ${corpus.length - passed} refused or answered`)
   }

@@ -261,6 +261,17 @@ t.test('a body at a byte a moment is cut with 408, held or flowing, and the upst
   }
 })
 
+t.test('the built-in echo does not wait for a slow body either', async t => {
+  const gw = await gateway(t, {
+    settings: { gateway: { http_server_options: { read_timeout: 0.3 } } },
+    apis: [all('svc://echo')]
+  })
+  const client = wire(t, gw.url)
+  client.send('POST /all/x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 50\r\n\r\na')
+  await client.until(client.closed, 'the end')
+  t.match(client.answers[0]!.line, / 408 /)
+})
+
 t.test('the rest of a refused body may not take for ever either', async t => {
   const gw = await gateway(t, { settings: { gateway: { http_server_options: { read_timeout: 0.3 } } } })
   const client = wire(t, gw.url)

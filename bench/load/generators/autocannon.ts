@@ -1,8 +1,8 @@
 import { closeSync, openSync, readSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import type { Load, Measured } from '../generator.ts'
 import { folder, run } from '../processes.ts'
+import type { Load, Measured } from './load.ts'
 
 const program = createRequire(import.meta.url).resolve('autocannon/autocannon.js')
 /** So many different requests are made ready at most: every connection makes its own. */

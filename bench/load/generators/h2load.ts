@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Load, Measured } from '../generator.ts'
 import { folder, run } from '../processes.ts'
 import { percentile } from '../table.ts'
+import type { Load, Measured } from './load.ts'
 
 /** h2load over HTTP/1.1. Its log has a line a request: start in µs since the epoch, status (-1: none), µs it took. */
 export async function h2load({

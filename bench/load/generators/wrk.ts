@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Load, Measured } from '../generator.ts'
 import { folder, run } from '../processes.ts'
+import type { Load, Measured } from './load.ts'
 
 interface Summary {
   readonly requests: number

@@ -1,0 +1,112 @@
+import { Extension } from '../../config/shape/api.ts'
+import { compile, type Fault, Invalid } from '../../config/validate.ts'
+import { type Api, EXTENSION } from '../api.ts'
+import type { Matching } from '../paths.ts'
+import { readEndpoints } from './readEndpoints.ts'
+import {
+  readAddresses,
+  readAuthentication,
+  readCors,
+  readDomain,
+  readEdits,
+  readExpiration,
+  readId,
+  readListenPath,
+  readRate,
+  readUpstream
+} from './readMembers.ts'
+import { finder, readOperations } from './readOperations.ts'
+import { at, isObject } from './report.ts'
+
+export interface Reading {
+  /** `store`, or the file that it was read from. */
+  readonly source: string
+  /** `gateway.endpoint_matching` */
+  readonly matching: Matching['matching']
+}
+
+const readExtension = compile(Extension)
+
+/**
+ * Reads an API document: checks its OpenAPI part as far as the gateway relies on it, and its extension wholly.
+ * @throws Invalid with all faults, as JSON pointers into the document
+ */
+export function readApi(document: unknown, { source, matching }: Reading): Api {
+  if (!isObject(document)) throw new Invalid([{ path: '', message: 'must be an object' }])
+  const faults: Fault[] = []
+  const inDocument = (path: string, message: string) => void faults.push({ path, message })
+  const endpoints = readEndpoints(document, inDocument)
+  const extension = extensionOf(document, faults)
+  if (extension === null) throw new Invalid(faults)
+
+  const fault = at(`/${EXTENSION}`, inDocument)
+  const { info, server, upstream, middleware } = extension
+  const { global } = middleware
+  const { listenPath, segments } = readListenPath(server.listenPath.value, fault)
+  const ruled = readOperations(endpoints, extension, matching, fault, inDocument)
+  const operations = ruled.map(({ operation }) => operation)
+  const edits = (of: 'request' | 'response', member: 'transformRequestHeaders' | 'transformResponseHeaders') =>
+    readEdits(global[member], of, at(`/middleware/global/${member}`, fault))
+  const api: Api = {
+    id: readId(info.id, fault),
+    orgId: info.orgId,
+    name: info.name,
+    dbId: info.dbId,
+    slug: server.slug,
+    active: info.state.active,
+    internal: info.state.internal,
+    expires: readExpiration(info.expiration, fault),
+    domain: readDomain(server.customDomain, fault),
+    listenPath,
+    listenSegments: segments,
+    strip: server.listenPath.strip,
+    authentication: readAuthentication(server.authentication, document, fault),
+    addresses: readAddresses(server.ipAccessControl, fault),
+    upstream: readUpstream(upstream, fault),
+    rate: readRate(upstream.rateLimit, message => fault('/upstream/rateLimit', message)),
+    cors: readCors(global.cors, fault),
+    sizeLimit: global.requestSizeLimit?.enabled ? global.requestSizeLimit.value : null,
+    skipRateLimit: global.skipRateLimit,
+    skipQuota: global.skipQuota,
+    skipQuotaReset: global.skipQuotaReset,
+    requestHeaders: edits('request', 'transformRequestHeaders'),
+    responseHeaders: edits('response', 'transformResponseHeaders'),
+    ignoreCase: global.ignoreCase?.enabled ?? false,
+    allowList: operations.some(({ allow }) => allow),
+    operations,
+    operation: finder(ruled, matching),
+    document,
+    source
+  }
+  if (faults.length > 0) throw new Invalid(faults)
+  return api
+}
+
+/** The document with an id in its extension; as it is when it has one, or no place for it. */
+export function withId(document: unknown, id: string): unknown {
+  if (!isObject(document)) return document
+  const extension = document[EXTENSION]
+  if (!isObject(extension) || !isObject(extension.info) || Object.hasOwn(extension.info, 'id')) return document
+  return { ...document, [EXTENSION]: { ...extension, info: { id, ...extension.info } } }
+}
+
+/** The id that a document names, before anything of it was checked; null when it names none. */
+export function namedId(document: unknown): string | null {
+  const extension = isObject(document) ? document[EXTENSION] : null
+  const info = isObject(extension) ? extension.info : null
+  return isObject(info) && typeof info.id === 'string' ? info.id : null
+}
+
+function extensionOf(document: Record<string, unknown>, faults: Fault[]): Extension | null {
+  if (document[EXTENSION] === undefined) {
+    faults.push({ path: `/${EXTENSION}`, message: 'is required' })
+    return null
+  }
+  try {
+    return readExtension(JSON.parse(JSON.stringify(document[EXTENSION])))
+  } catch (cause) {
+    if (!(cause instanceof Invalid)) throw cause
+    faults.push(...cause.faults.map(({ path, message }) => ({ path: `/${EXTENSION}${path}`, message })))
+    return null
+  }
+}

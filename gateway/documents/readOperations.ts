@@ -1,0 +1,104 @@
+import type { Extension, OperationExtension } from '../../config/shape/api.ts'
+import { pointer } from '../../config/validate.ts'
+import type { Api, Operation } from '../api.ts'
+import { comparePaths, literalPath, type Matching, type PathRule, pathRule } from '../paths.ts'
+import type { Endpoint } from './readEndpoints.ts'
+import { readEdits, readRate, readTimeout } from './readMembers.ts'
+import { at, type Report, tried } from './report.ts'
+
+/** An operation with what makes it quick to find. */
+export interface Ruled {
+  readonly operation: Operation
+  /** Its path in normal form when it is plain text. */
+  readonly literal: string | null
+  readonly ignoreCase: boolean
+}
+
+/** What the extension says about the operations of the document, in order of precedence. */
+export function readOperations(
+  endpoints: readonly Endpoint[],
+  { middleware }: Extension,
+  matching: Matching['matching'],
+  fault: Report,
+  inDocument: Report
+): readonly Ruled[] {
+  const given = new Map(Object.entries(middleware.operations))
+  const known = new Set(endpoints.map(({ id }) => id))
+  for (const id of given.keys()) {
+    if (id === '' || !known.has(id)) fault(`/middleware/operations/${pointer(id)}`, 'is no operationId of paths')
+  }
+  const acts = [...given.values()].some(operation => Object.values(operation).some(block => block.enabled))
+  const everywhere = middleware.global.ignoreCase?.enabled ?? false
+  const ruled = endpoints.map(endpoint => {
+    const extension = given.get(endpoint.id) ?? {}
+    const { allow, block, ignoreAuthentication } = extension
+    const ignoreCase = everywhere || [allow, block, ignoreAuthentication].some(rule => rule?.enabled && rule.ignoreCase)
+    const read = () => ({
+      rule: pathRule(endpoint.path, { matching, ignoreCase }),
+      literal: literalPath(endpoint.path)
+    })
+    const path = acts ? tried(read, message => inDocument(`/paths/${pointer(endpoint.path)}`, message)) : null
+    const operation = readOperation(endpoint, path?.rule ?? never, extension, fault)
+    return { operation, literal: path?.literal ?? null, ignoreCase }
+  })
+  return acts ? ruled.sort((a, b) => comparePaths(a.operation.path, b.operation.path)) : []
+}
+
+const never: PathRule = () => false
+
+function readOperation(
+  { id, method, path }: Endpoint,
+  matches: PathRule,
+  extension: OperationExtension,
+  fault: Report
+): Operation {
+  const report = at(`/middleware/operations/${pointer(id)}`, fault)
+  const { allow, block, ignoreAuthentication, requestSizeLimit, rateLimit, enforceTimeout } = extension
+  const edits = (of: 'request' | 'response', member: 'transformRequestHeaders' | 'transformResponseHeaders') =>
+    readEdits(extension[member], of, at(`/${member}`, report))
+  return {
+    id,
+    method,
+    path,
+    matches,
+    allow: allow?.enabled ?? false,
+    block: block?.enabled ?? false,
+    ignoreAuthentication: ignoreAuthentication?.enabled ?? false,
+    sizeLimit: requestSizeLimit?.enabled ? requestSizeLimit.value : null,
+    rate: readRate(rateLimit, message => report('/rateLimit', message)),
+    timeoutMs: readTimeout(enforceTimeout, message => report('/enforceTimeout', message)),
+    requestHeaders: edits('request', 'transformRequestHeaders'),
+    responseHeaders: edits('response', 'transformResponseHeaders')
+  }
+}
+
+/** The operations of one method: plain paths are looked up, the others tried in order. */
+interface Shelf {
+  readonly literal: Map<string, Operation>
+  readonly anyCase: Map<string, Operation>
+  readonly others: Operation[]
+}
+
+export function finder(ruled: readonly Ruled[], matching: Matching['matching']): Api['operation'] {
+  if (ruled.length === 0) return () => null
+  const shelves = new Map<string, Shelf>()
+  for (const { operation, literal, ignoreCase } of ruled) {
+    const shelf: Shelf = shelves.get(operation.method) ?? { literal: new Map(), anyCase: new Map(), others: [] }
+    shelves.set(operation.method, shelf)
+    if (literal === null || matching !== 'exact') shelf.others.push(operation)
+    else {
+      const paths = ignoreCase ? shelf.anyCase : shelf.literal
+      const path = ignoreCase ? literal.toLowerCase() : literal
+      if (!paths.has(path)) paths.set(path, operation)
+    }
+  }
+  return (method, path) => {
+    const shelf = shelves.get(method)
+    if (shelf === undefined) return null
+    const { literal, anyCase, others } = shelf
+    const found = literal.get(path) ?? (anyCase.size > 0 ? anyCase.get(path.toLowerCase()) : undefined)
+    if (found !== undefined) return found
+    for (let i = 0; i < others.length; i++) if (others[i]!.matches(path)) return others[i]!
+    return null
+  }
+}
