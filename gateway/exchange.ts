@@ -25,8 +25,6 @@ export interface Peer {
 export interface Waiter {
   /** The response has closed, complete or not. */
   closed(): void
-  /** The client takes again. */
-  drained(): void
 }
 
 /** How long a connection with an unread body stays open behind an answer, so that the client can read it. */
@@ -99,6 +97,8 @@ export class Exchange {
   query: string
   /** The path behind the listen path in the form that rules match (`normalPath`); begins with '/'. */
   rest = '/'
+  /** The path is in normal form as it came: `rest` is also what the client wrote. */
+  plain = false
   route: Route
   /** The operation of the document that the request hits, if the document has something to say about it. */
   operation: Operation | null = null

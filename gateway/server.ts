@@ -7,7 +7,7 @@ import { addresses, within } from './addresses.ts'
 import { refuse } from './answer.ts'
 import { Exchange, lingerOn, type Peer, Reply, type Route, type Upgrade } from './exchange.ts'
 import { readHead, readTarget } from './framing.ts'
-import { normalPath, resolveDots } from './paths.ts'
+import { isPlainPath, normalPath, resolveDots } from './paths.ts'
 import { drive, type Endings } from './pipeline.ts'
 import { causes } from './proxy/plan.ts'
 import { type Refusal, refusals } from './refusals.ts'
@@ -178,13 +178,15 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
       res.linger()
       return refuse(x, flood ? refusals.headerOverflow : (refusal ?? refusals.framing))
     }
-    const path = resolveDots(target.path)
+    const plain = isPlainPath(target.path)
+    const path = plain ? target.path : resolveDots(target.path)
     const client = peer.trusted ? forwardedClient(req, peer, options.xff_depth) : peer.address
     const x = new Exchange(req, res, tools.clock.now(), head, client, peer, path, target.query, tools.nowhere, upgrade)
+    x.plain = plain
     admit(x, socket)
     if (draining) res.shouldKeepAlive = false
     if (refusal !== null) return refuse(x, refusal)
-    const normal = normalPath(path)
+    const normal = plain ? path : normalPath(path)
     if (tools.inner(x, normal)) {
       x.inner = true
       return
@@ -197,7 +199,6 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     x.res.exchange = x
     socket.exchange = x
     x.res.on('close', closed)
-    x.res.on('drain', drained)
   }
 
   function closed(this: Reply): void {
@@ -226,7 +227,7 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
   function sweepLate(): void {
     const now = tools.clock.now()
     for (const [req, by] of late) {
-      if (!req.complete && !req.destroyed && now < by) continue
+      if (!req.complete && !req.socket.destroyed && now < by) continue
       late.delete(req)
       if (!req.complete) req.socket.destroy()
     }
@@ -311,10 +312,6 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
 const NO_HEAD = { host: '', bodyLength: 0, connection: '' }
 
 function ignore(): void {}
-
-function drained(this: Reply): void {
-  this.waiter?.drained()
-}
 
 function endSocket(this: Reply): void {
   if (this.socket !== null) lingerOn(this.socket)

@@ -90,6 +90,8 @@ class Asker implements UpstreamListener {
     return true
   }
 
+  pause(): void {}
+
   end(): void {
     if (performance.now() >= this.until) this.done()
     else this.ask()

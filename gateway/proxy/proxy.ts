@@ -14,6 +14,8 @@ export type { Plan } from './plan.ts'
 export const HELD_BYTES = 65_536
 /** A body that brings less than this a second, over a whole `read_timeout`, is cut off. */
 export const LEAST_BYTES_PER_SECOND = 240
+/** A body that came whole with its head, up to this many bytes, leaves in one piece with it. */
+const WHOLE_BYTES = 8_192
 /** How often deadlines are looked at: the precision of time-outs. */
 const SWEEP_MS = 50
 
@@ -113,6 +115,8 @@ class Forward implements UpstreamListener, Waiter {
   /** Since when the client takes nothing of the answer; 0: it does. */
   private fullSince = 0
   private headed = false
+  /** The first bytes of the answer's body, until it is known whether they are all. */
+  private first: Buffer | null = null
   private ended = false
 
   constructor(x: Exchange, plan: Plan, requestId: string, tools: ProxyTools, bounds: Bounds, underWay: UnderWay) {
@@ -158,9 +162,8 @@ class Forward implements UpstreamListener, Waiter {
     if (!this.ended) this.send()
   }
 
-  private send(): void {
+  private send(target: Target | null = this.plan.targets.pick()): void {
     const { x, plan, tools } = this
-    const target = plan.targets.pick()
     if (target === null) return this.refuse(refusals.hostsDown)
     this.target = target
     this.tries++
@@ -169,7 +172,8 @@ class Forward implements UpstreamListener, Waiter {
     const pairs = requestPairs(x, host, this.requestId)
     if (plan.edit !== null) plan.edit(x, pairs)
     x.sentAt = tools.clock.now()
-    this.headBy = x.sentAt + plan.timeoutMs(x)
+    // Both tries together.
+    if (this.tries === 1) this.headBy = x.sentAt + plan.timeoutMs(x)
     this.flight = tools.upstream.send(
       {
         target,
@@ -211,23 +215,46 @@ class Forward implements UpstreamListener, Waiter {
     } catch (cause) {
       return this.unfit(cause)
     }
-    // Head and first bytes mostly come together and then leave together; an event stream's first bytes may be minutes away.
-    process.nextTick(flushHead, res)
   }
 
   /** Node will not write such a head: an upstream client has let through what is none. */
   private unfit(cause: unknown): void {
     this.headed = false
+    this.x.res.statusMessage = ''
     this.flight?.abort()
     this.fault(new UpstreamFault('garbage', 'no', cause))
   }
 
   data(chunk: Buffer): boolean {
     const { x } = this
+    if (x.bytes === 0 && chunk.length <= WHOLE_BYTES) {
+      x.bytes = chunk.length
+      this.first = chunk
+      return true
+    }
     x.bytes += chunk.length
-    if (x.res.write(chunk)) return true
-    this.fullSince = this.tools.clock.now()
+    return this.first === null ? this.write(chunk) : this.write(this.takeFirst()) && this.write(chunk)
+  }
+
+  private write(chunk: Buffer): boolean {
+    const { res } = this.x
+    if (res.write(chunk)) return true
+    if (this.fullSince === 0) {
+      this.fullSince = this.tools.clock.now()
+      res.once('drain', drained)
+    }
     return false
+  }
+
+  private takeFirst(): Buffer {
+    const first = this.first!
+    this.first = null
+    return first
+  }
+
+  pause(): void {
+    if (this.first !== null) this.write(this.takeFirst())
+    else if (this.x.bytes === 0) this.x.res.flushHeaders()
   }
 
   /** The client takes again. */
@@ -248,7 +275,10 @@ class Forward implements UpstreamListener, Waiter {
       for (let i = 0; i < pairs.length; i += 2) each.push([pairs[i]!, pairs[i + 1]!])
       res.addTrailers(each)
     }
-    res.end()
+    if (this.first === null) res.end()
+    // With a head that has not left yet, a text goes out in one piece with it: one system call without a vector.
+    else if (res.chunkedEncoding) res.end(this.takeFirst())
+    else res.end(this.takeFirst().toString('latin1'), 'latin1')
     // Watched until the response has closed: a client that takes nothing of what is left would keep it for ever.
     if (this.fullSince === 0) this.fullSince = now
   }
@@ -259,9 +289,13 @@ class Forward implements UpstreamListener, Waiter {
     const { code } = fault
     if (code === 'connect' || code === 'lookup' || code === 'connect_timeout' || code === 'tls')
       this.plan.targets.down(this.target!)
-    if (this.tries < 2 && !x.gone && this.mayRetry(fault)) return this.send()
+    if (this.tries < 2 && !x.gone && this.mayRetry(fault)) {
+      const next = this.plan.targets.pick()
+      if (next !== null) return this.send(next)
+    }
     logFault(x, tools, this.target!, this.requestId, { code, tries: this.tries, cause: causes(fault.cause) })
     if (!this.headed) return this.refuse(FAULTS[code])
+    if (this.first !== null) this.write(this.takeFirst())
     this.leave()
     x.refusal = FAULTS[code]
     x.res.cutOff()
@@ -330,6 +364,6 @@ function sendSoon(forward: Forward): void {
   forward.sendSoon()
 }
 
-function flushHead(res: Reply): void {
-  if (!res.writableEnded && res.waiter !== null && (res.exchange?.bytes ?? 1) === 0) res.flushHeaders()
+function drained(this: Reply): void {
+  if (this.waiter instanceof Forward) this.waiter.drained()
 }

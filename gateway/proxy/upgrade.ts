@@ -210,8 +210,6 @@ class Crossing implements Waiter {
     this.request?.destroy()
     this.far?.destroy()
   }
-
-  drained(): void {}
 }
 
 /** Reads on to the end of what came when nothing waits: the end is told only then. */

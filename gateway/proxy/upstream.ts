@@ -36,6 +36,8 @@ export interface UpstreamListener {
   head(status: number, reason: string, pairs: string[]): void
   /** false: full; nothing more until `Flight.resume`. */
   data(chunk: Buffer): boolean
+  /** All that came so far was told, and the answer goes on: what is held back for a single write must leave now. */
+  pause(): void
   end(trailers: string[] | null): void
   fault(fault: UpstreamFault): void
 }

@@ -102,7 +102,13 @@ class UndiciFlight implements Dispatcher.DispatchHandler, Flight {
     if (status < 200) return this.listener.information(status, pairs)
     this.headed = true
     // Undici reads it as UTF-8, so bytes of another coding are lost.
+    // Head and first bytes of a body are told in one turn when they came together.
+    process.nextTick(pause, this)
     this.listener.head(status, (reason ?? '').replace(/[^\t\x20-\x7e\x80-\xff]/g, '?'), pairs)
+  }
+
+  pause(): void {
+    if (!this.done) this.listener.pause()
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -125,6 +131,10 @@ class UndiciFlight implements Dispatcher.DispatchHandler, Flight {
     const retry = this.headed ? 'no' : !this.sent ? 'unsent' : code === 'reset' && !fresh ? 'unanswered' : 'no'
     this.listener.fault(new UpstreamFault(code, retry, error))
   }
+}
+
+function pause(flight: UndiciFlight): void {
+  flight.pause()
 }
 
 function strings(raw: readonly (Buffer | string)[]): string[] {

@@ -123,8 +123,7 @@ function pause(x: Exchange, ms: number, clock: Clock): Promise<void> {
       closed() {
         cancel()
         resolve()
-      },
-      drained() {}
+      }
     }
   })
 }

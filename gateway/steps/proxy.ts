@@ -63,7 +63,7 @@ function upstreamPath({ strip, listenSegments, upstream }: Api): Plan['path'] {
   const count = listenSegments.length
   const preserves = upstream.preserveTrailingSlash
   return (x, { base }) => {
-    const rest = strip ? behindSegments(x.path, count) : x.path
+    const rest = !strip ? x.path : x.plain ? x.rest : behindSegments(x.path, count)
     if (rest === '/') return (preserves && x.path.endsWith('/')) || base === '' ? `${base}/` : base
     return base + rest
   }

@@ -72,6 +72,10 @@ export class Heard implements UpstreamListener {
     return !this.full
   }
 
+  pause(): void {
+    if (this.closed) this.strays++
+  }
+
   end(trailers: string[] | null): void {
     this.listens()
     this.closed = true

@@ -30,6 +30,8 @@ function send(gw: TestGateway, method: string, path: string, body: string | Buff
   })
 }
 
+t.setTimeout(180_000)
+
 const known = { 'X-Svc-Authorization': SECRET, 'Content-Type': 'application/json' }
 const filled = (path: string, value = 'x1234') => path.replaceAll(/\{\w+\}/g, value)
 

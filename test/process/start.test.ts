@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { folder, type Launched, launch, main, settings } from '../helpers/process.ts'
+import { folder, type Launched, launch, main, SECRET, settings } from '../helpers/process.ts'
 
 t.setTimeout(180_000)
 
@@ -113,6 +113,16 @@ t.test('a sample that was deleted does not come back, and the secret stays', asy
   const second = launch(t, { cwd, settings: null, env: free })
   t.same(await (await fetch(`${await second.ready}/svc/apis/oas`, { headers })).json(), [])
   t.notOk(second.lines().some(({ commands }) => commands))
+})
+
+t.test('a secret from the environment is neither kept nor shown', async t => {
+  const cwd = folder(t)
+  const started = launch(t, { cwd, settings: null, env: { ...free, SVC_GATEWAY__SECRET: SECRET } })
+  const { commands } = await started.line(({ commands }) => commands !== undefined)
+  await started.ready
+  t.notOk(existsSync(join(cwd, 'data/secrets')))
+  t.notOk(started.stdout().includes(SECRET))
+  t.match(await run(t, commands[0], cwd, { SVC_GATEWAY__SECRET: SECRET }), /^svc_\S+\n$/)
 })
 
 t.test('with a settings file there is no sample and nothing is generated', async t => {

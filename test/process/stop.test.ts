@@ -38,7 +38,7 @@ t.test('SIGTERM: not ready at once, still listening for a while, what is under w
   const up = await upstream(t, (_req, res) => {
     finish = () => res.end('finished')
   })
-  const process = launch(t, { settings: settings({ graceful_shutdown_delay_seconds: 1 }, memory) })
+  const process = launch(t, { settings: settings({ graceful_shutdown_delay_seconds: 3 }, memory) })
   const url = await process.ready
   await process.svc('POST', '/svc/apis/oas', api('slow', up.url))
   const slow = await held(url, '/slow/')

@@ -89,6 +89,7 @@ t.test('all targets down: 502 at first, 503 while they are passed over, and trie
     ]
   })
   t.equal((await gw.get('/all/x')).status, 502)
+  t.equal(gw.log.lines.filter(({ msg }) => msg === 'upstream failed').length, 1)
   for (let i = 0; i < 3; i++) {
     const answer = await gw.get('/all/x')
     t.equal(answer.status, 503)
@@ -97,4 +98,24 @@ t.test('all targets down: 502 at first, 503 while they are passed over, and trie
   }
   clock.move(10_001)
   t.equal((await gw.get('/all/x')).status, 502)
+})
+
+t.test('a target that fails while the others are out is 502, with its line of the log', async t => {
+  const clock = movedClock()
+  const other = await upstream(t)
+  const gw = await gateway(t, {
+    clock,
+    apis: [
+      balanced([
+        { url: 'http://127.0.0.1:1', weight: 1 },
+        { url: other.url, weight: 1 }
+      ])
+    ]
+  })
+  t.equal((await gw.get('/all/x')).status, 200)
+  other.server.closeAllConnections()
+  await new Promise(resolve => other.server.close(resolve))
+  t.equal((await gw.get('/all/x')).status, 502)
+  t.equal(gw.log.lines.filter(({ msg }) => msg === 'upstream failed').length, 1)
+  t.equal((await gw.get('/all/x')).status, 503)
 })

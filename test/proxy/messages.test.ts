@@ -364,3 +364,17 @@ t.test('preserveHostHeader, base paths and trailing slashes', async t => {
   t.equal(await line('/plain/a%20b%zz'), '/a%20b%zz')
   t.same(values(last(up).pairs, 'host'), [`127.0.0.1:${up.port}`])
 })
+
+t.test('trailers of a request go up, and 100 of an upstream that nobody asked for goes no further', async t => {
+  const { up, gw } = await through(t, () => `HTTP/1.1 100 Continue\r\n\r\n${OK}`)
+  const { answers } = await one(
+    t,
+    gw,
+    'POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhello\r\n0\r\nX-Sum: 1\r\nCookie: a=b\r\n\r\n'
+  )
+  t.same(
+    answers.map(({ line }) => line),
+    ['HTTP/1.1 200 OK']
+  )
+  t.same(last(up).trailers, ['X-Sum', '1'])
+})

@@ -15,6 +15,7 @@ function read(pieces: readonly Buffer[], method: string, closes: boolean): Event
     {
       information: (status, pairs) => void events.push(['information', status, pairs]),
       head: (status, reason, pairs) => void events.push(['head', status, reason, pairs]),
+      pause() {},
       data(chunk) {
         const last = events.at(-1)!
         if (last[0] === 'data') last[1] += chunk.toString('latin1')

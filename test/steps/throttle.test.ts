@@ -82,13 +82,13 @@ t.test(
     const key = await gw.key({
       ...rights('a'),
       access_rights: {
-        a: { api_id: 'a', limit: { rate: 1, per: 10, throttle_interval: 0.5, throttle_retry_limit: 1 } }
+        a: { api_id: 'a', limit: { rate: 1, per: 10, throttle_interval: 0.7, throttle_retry_limit: 1 } }
       }
     })
     await get(key)
     const second = get(key)
-    await clock.waiting(500)
-    await clock.move(500)
+    await clock.waiting(700)
+    await clock.move(700)
     t.equal((await second).status, 429)
   }
 )

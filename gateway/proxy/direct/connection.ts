@@ -219,6 +219,7 @@ export class Connection implements Holder, BodySink {
       this.held = bytes.subarray(at)
       this.socket.pause()
     } else if (parser.done) this.complete(flight, at < bytes.length)
+    else if (parser.headed) flight.listener.pause()
   }
 
   private ended(): void {

@@ -71,6 +71,11 @@ export class AnswerParser {
     this.heldBytes = 0
   }
 
+  /** The head of the answer was told. */
+  get headed(): boolean {
+    return this.state !== HEAD
+  }
+
   get done(): boolean {
     return this.state === DONE
   }
