@@ -84,45 +84,20 @@ export function readFile(path: string): string {
 function parse(file: string, faults: Fault[]): Record<string, unknown> {
   let input: unknown
   try {
-    JSON.parse(file)
-  } catch (cause) {
-    faults.push({ path: '', message: `the settings file is not JSON: ${whereNot(file, (cause as Error).message)}` })
-    return {}
-  }
-  try {
     input = parseJson(file)
   } catch (cause) {
     if (!(cause instanceof Invalid)) throw cause
-    faults.push(...cause.faults)
+    faults.push(
+      ...cause.faults.map(({ path, message }) => ({
+        path,
+        message: path === '' ? `the settings file ${message}` : message
+      }))
+    )
     return {}
   }
   if (typeof input === 'object' && input !== null && !Array.isArray(input)) return input as Record<string, unknown>
   faults.push({ path: '', message: 'the settings file must hold a JSON object' })
   return {}
-}
-
-/** The engine either tells the position or quotes what stands there, and that may be a secret. */
-function whereNot(text: string, message: string): string {
-  if (!/ is not valid JSON$/.test(message)) return message
-  // The shortest beginning that no continuation could mend ends with what was unexpected.
-  let [good, bad] = [0, text.length]
-  while (bad - good > 1) {
-    const middle = (good + bad) >> 1
-    if (isBeginning(text.slice(0, middle))) good = middle
-    else bad = middle
-  }
-  const lines = text.slice(0, bad).split('\n')
-  return `unexpected character (line ${lines.length} column ${lines.at(-1)!.length})`
-}
-
-function isBeginning(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch (cause) {
-    const { message } = cause as Error
-    return /^Unexpected end|^Unterminated/.test(message) || message.includes(`at position ${text.length} `)
-  }
 }
 
 interface Node {

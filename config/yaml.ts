@@ -25,7 +25,7 @@ export function parseJson(text: string): unknown {
   try {
     value = JSON.parse(text)
   } catch (cause) {
-    throw fault('', `is not JSON: ${(cause as Error).message}`)
+    throw fault('', `is not JSON: ${whereNot(text, (cause as Error).message)}`)
   }
   checkJson(text)
   return value
@@ -105,6 +105,34 @@ function scalar(value: unknown, path: string): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
     return value
   throw fault(path, 'is no plain value')
+}
+
+/** In longer texts the place of a fault is not looked for: that would hold up requests. */
+const MAX_SEARCHED = 65_536
+
+/** The engine either tells the position or quotes what stands there, and that may be a secret. */
+function whereNot(text: string, message: string): string {
+  if (!/ is not valid JSON$/.test(message)) return message
+  if (text.length > MAX_SEARCHED) return 'unexpected character'
+  // The shortest beginning that no continuation could mend ends with what was unexpected.
+  let [good, bad] = [0, text.length]
+  while (bad - good > 1) {
+    const middle = (good + bad) >> 1
+    if (isBeginning(text.slice(0, middle))) good = middle
+    else bad = middle
+  }
+  const lines = text.slice(0, bad).split('\n')
+  return `unexpected character (line ${lines.length} column ${lines.at(-1)!.length})`
+}
+
+function isBeginning(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch (cause) {
+    const { message } = cause as Error
+    return /^Unexpected end|^Unterminated/.test(message) || message.includes(`at position ${text.length} `)
+  }
 }
 
 /** Walks text that JSON.parse has accepted, for what it lets through. */

@@ -7,7 +7,9 @@ export const Key = Type.Object(
     access_rights: Type.Optional(AccessRights),
     alias: Type.Optional(Type.String({ maxLength: 1024 })),
     allowance: Type.Optional(Type.Number()),
-    apply_policies: Type.Optional(Type.Union([Type.Array(Type.String({ maxLength: 256 })), Type.Null()])),
+    apply_policies: Type.Optional(
+      Type.Union([Type.Array(Type.String({ maxLength: 256 }), { maxItems: 1000 }), Type.Null()])
+    ),
     apply_policy_id: Type.Optional(Type.String({ maxLength: 256, description: 'Deprecated: apply_policies' })),
     basic_auth_data: Type.Optional(
       Type.Object(
@@ -38,11 +40,13 @@ export const Key = Type.Object(
     meta_data: Type.Optional(Type.Unknown()),
     monitor: Type.Optional(
       Type.Object(
-        { trigger_limits: Type.Optional(Type.Union([Type.Array(Type.Number()), Type.Null()])) },
+        { trigger_limits: Type.Optional(Type.Union([Type.Array(Type.Number(), { maxItems: 1000 }), Type.Null()])) },
         { additionalProperties: false }
       )
     ),
-    mtls_static_certificate_bindings: Type.Optional(Type.Union([Type.Array(Type.String()), Type.Null()])),
+    mtls_static_certificate_bindings: Type.Optional(
+      Type.Union([Type.Array(Type.String({ maxLength: 1024 }), { maxItems: 1000 }), Type.Null()])
+    ),
     oauth_client_id: Type.Optional(Type.String()),
     oauth_keys: Type.Optional(Type.Union([Type.Record(Type.String(), Type.String()), Type.Null()])),
     org_id: Type.Optional(Type.String({ maxLength: 256 })),
@@ -50,7 +54,7 @@ export const Key = Type.Object(
     post_expiry_grace_period: Type.Optional(Int64('Seconds')),
     rsa_certificate_id: Type.Optional(Type.String()),
     session_lifetime: Type.Optional(Int64('Seconds')),
-    tags: Type.Optional(Type.Union([Type.Array(Type.String()), Type.Null()]))
+    tags: Type.Optional(Type.Union([Type.Array(Type.String({ maxLength: 1024 }), { maxItems: 1000 }), Type.Null()]))
   },
   { additionalProperties: false }
 )

@@ -32,7 +32,7 @@ export const Policy = Type.Object(
     partitions: Type.Optional(Partitions),
     post_expiry_action: Type.Optional(Type.Enum(['', 'delete', 'retain'])),
     post_expiry_grace_period: Type.Optional(Int64('Seconds')),
-    tags: Type.Optional(Type.Union([Type.Array(Type.String()), Type.Null()]))
+    tags: Type.Optional(Type.Union([Type.Array(Type.String({ maxLength: 1024 }), { maxItems: 1000 }), Type.Null()]))
   },
   { additionalProperties: false }
 )

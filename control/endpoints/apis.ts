@@ -31,7 +31,7 @@ export const listApis = endpoint({
     {
       p: Type.Optional(Type.String({ pattern: '^\\d{1,9}$', description: 'Page from 1; absent: everything' })),
       page_size: Type.Optional(
-        Type.String({ pattern: '^[1-9]\\d{0,3}$', description: 'Documents a page, 10 by default' })
+        Type.String({ pattern: '^[1-9]\\d{0,3}$', description: 'Documents a page; default: management.page_size' })
       )
     },
     strict
@@ -40,9 +40,9 @@ export const listApis = endpoint({
   body: Type.Unknown(),
   malformed,
   answer: Type.Array(ApiDocument),
-  handle({ query, accept }, { apis }) {
+  handle({ query, accept }, { apis, settings }) {
     const all = apis.all()
-    const size = Number(query.page_size ?? 10)
+    const size = Number(query.page_size ?? settings.management.page_size)
     const first = (Math.max(1, Number(query.p ?? 1)) - 1) * size
     const whole = query.p === undefined && query.page_size === undefined
     return inForm(

@@ -34,6 +34,8 @@ const nothing = Type.Object({}, strict)
 const MOST_LISTED = 100_000
 /** Most keys of one page. */
 const LARGEST_PAGE = 1000
+/** Keys read at once by a walk through all of them: a millisecond's work, so that requests get their turn. */
+const WALKED = 250
 /** Tries of a change that others get ahead of; each time somebody's change succeeds. */
 const MOST_TRIES = 100
 
@@ -215,7 +217,10 @@ export const keys = [
         Type.String({ pattern: '^-?\\d{1,9}$', description: 'Page from 1; below 0, or without it: all' })
       ),
       page_size: Type.Optional(
-        Type.String({ pattern: '^\\d{1,9}$', description: `Keys of a page, at most ${LARGEST_PAGE}; default 10` })
+        Type.String({
+          pattern: '^\\d{1,9}$',
+          description: `Keys of a page, at most ${LARGEST_PAGE}; default: management.page_size`
+        })
       )
     }),
     bodyForm: 'none',
@@ -446,7 +451,7 @@ async function list(
     throw new Refused(400, 'filter is required with api_id while keys are not hashed')
   const shown = ({ id, body }: Document<KeyRecord>) => (body.generated && hash_keys ? id : (body.name ?? id))
   const page = Number(p ?? -1) < 0 ? null : Math.max(1, Number(p))
-  const size = Number(page_size ?? 10)
+  const size = Number(page_size ?? Math.min(tools.settings.management.page_size, LARGEST_PAGE))
   if (size < 1 || size > LARGEST_PAGE) throw new Refused(400, `page_size must lie between 1 and ${LARGEST_PAGE}`)
   if (page !== null && !filter && !api_id) {
     const { documents, total } = await tools.store.list<KeyRecord>('key', { page, size })
@@ -456,7 +461,7 @@ async function list(
   let matched = 0
   const [from, to] = page === null ? [0, MOST_LISTED] : [(page - 1) * size, page * size]
   for (let next = 1; ; next++) {
-    const { documents } = await tools.store.list<KeyRecord>('key', { page: next, size: LARGEST_PAGE })
+    const { documents } = await tools.store.list<KeyRecord>('key', { page: next, size: WALKED })
     for (const document of documents) {
       const id = shown(document)
       if ((filter && !id.includes(filter)) || (api_id && !(await opens(document, api_id, tools)))) continue
@@ -465,7 +470,7 @@ async function list(
     }
     if (page === null && matched > MOST_LISTED)
       throw new Refused(400, `there are more than ${MOST_LISTED} keys: ask for pages with p`)
-    if (documents.length < LARGEST_PAGE) break
+    if (documents.length < WALKED) break
   }
   return page === null ? { keys: listed } : { keys: listed, pages: Math.ceil(matched / size) }
 }

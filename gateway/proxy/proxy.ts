@@ -117,6 +117,8 @@ class Forward implements UpstreamListener, Waiter {
   private headed = false
   /** The first bytes of the answer's body, until it is known whether they are all. */
   private first: Buffer | null = null
+  /** The head has left by itself: what comes now would wait for nothing. */
+  private flushed = false
   private ended = false
 
   constructor(x: Exchange, plan: Plan, requestId: string, tools: ProxyTools, bounds: Bounds, underWay: UnderWay) {
@@ -227,13 +229,14 @@ class Forward implements UpstreamListener, Waiter {
 
   data(chunk: Buffer): boolean {
     const { x } = this
-    if (x.bytes === 0 && chunk.length <= WHOLE_BYTES) {
+    if (x.bytes === 0 && chunk.length <= WHOLE_BYTES && !this.flushed) {
       x.bytes = chunk.length
       this.first = chunk
       return true
     }
     x.bytes += chunk.length
-    return this.first === null ? this.write(chunk) : this.write(this.takeFirst()) && this.write(chunk)
+    if (this.first !== null) this.write(this.takeFirst())
+    return this.write(chunk)
   }
 
   private write(chunk: Buffer): boolean {
@@ -254,7 +257,10 @@ class Forward implements UpstreamListener, Waiter {
 
   pause(): void {
     if (this.first !== null) this.write(this.takeFirst())
-    else if (this.x.bytes === 0) this.x.res.flushHeaders()
+    else if (this.x.bytes === 0) {
+      this.flushed = true
+      this.x.res.flushHeaders()
+    }
   }
 
   /** The client takes again. */

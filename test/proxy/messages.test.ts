@@ -378,3 +378,19 @@ t.test('trailers of a request go up, and 100 of an upstream that nobody asked fo
   )
   t.same(last(up).trailers, ['X-Sum', '1'])
 })
+
+t.test('small answers in pieces, one behind the other to a client that reads late, lose no byte', async t => {
+  const piece = 'p'.repeat(6_000)
+  const rest = 'r'.repeat(60_000)
+  const { gw } = await through(
+    t,
+    () => `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1770\r\n${piece}\r\nea60\r\n${rest}\r\n0\r\n\r\n`
+  )
+  const client = wire(t, gw.url)
+  client.socket.pause()
+  client.send('GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n'.repeat(200))
+  await gw.get('/x')
+  client.socket.resume()
+  await client.until(() => client.answers.length === 200, 'every answer')
+  t.ok(client.answers.every(({ body }) => body === piece + rest))
+})

@@ -159,7 +159,11 @@ t.test('an API that ignores case does so for the rights of keys as well', async 
       api('b', 'svc://echo', { server: withKey })
     ]
   })
-  const right = (id: string) => ({ api_id: id, versions: ['Default'], allowed_urls: [{ url: '/json', methods: ['GET'] }] })
+  const right = (id: string) => ({
+    api_id: id,
+    versions: ['Default'],
+    allowed_urls: [{ url: '/json', methods: ['GET'] }]
+  })
   const key = await gw.key({ access_rights: { a: right('a'), b: right('b') } })
   t.equal((await gw.get('/a/JSON', { Authorization: key })).status, 200)
   t.equal((await gw.get('/b/JSON', { Authorization: key })).status, 403)
