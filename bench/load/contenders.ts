@@ -47,8 +47,9 @@ export interface GatewayOptions {
   readonly store?: string
 }
 
+const COMPILED = { NODE_COMPILE_CACHE: fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url)) }
 /** Node as the gateway is started; the references get the same. */
-const flags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=64']
+const flags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=16']
 const file = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
 export function gateway(options: GatewayOptions): GatewayContender {
@@ -77,7 +78,14 @@ async function startGateway(options: GatewayOptions, upstream: Running): Promise
   }
   writeFileSync(config, JSON.stringify(settings))
   const args = [...flags, file('../../gateway/main.ts'), '--config', config]
-  const running = await start({ name, place: 'gateway', program: process.execPath, args, env, port: null })
+  const running = await start({
+    name,
+    place: 'gateway',
+    program: process.execPath,
+    args,
+    env: { ...COMPILED, ...env },
+    port: null
+  })
 
   async function svc(method: 'GET' | 'POST', where: string, body?: unknown): Promise<unknown> {
     const response = await fetch(running.url + where, {
