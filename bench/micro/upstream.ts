@@ -143,7 +143,7 @@ async function measure(maker: Maker, scenario: Scenario, port: number, ms: numbe
 }
 
 function start(...args: string[]): ChildProcess {
-  return fork(import.meta.filename, args, { execArgv: ['--max-semi-space-size=64'] })
+  return fork(import.meta.filename, args, { execArgv: ['--max-semi-space-size=16'] })
 }
 
 async function compare(rounds: number, ms: number): Promise<void> {
