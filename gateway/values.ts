@@ -12,6 +12,7 @@ export function queryOf(query: string, name: string): string | null {
 
 /** The query without a parameter; the others as they were written. */
 export function withoutQuery(query: string, name: string): string {
+  if (query === '') return ''
   const kept = query
     .slice(1)
     .split('&')

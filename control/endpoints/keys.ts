@@ -4,6 +4,7 @@ import type { AccessRight } from '../../config/shape/limit.ts'
 import { Invalid } from '../../config/validate.ts'
 import { ruleFaults } from '../../gateway/keys/check.ts'
 import type { KeyRecord, Session } from '../../gateway/keys/keys.ts'
+import { goneAt } from '../../gateway/keys/lifetime.ts'
 import { readBack } from '../../gateway/keys/readBack.ts'
 import { customId, embeddedOrg, idFault, newToken, tokenId } from '../../gateway/keys/token.ts'
 import { Conflict, type Document } from '../../gateway/store/store.ts'
@@ -29,6 +30,10 @@ const which = {
 const Which = Type.Object(which, strict)
 type Which = Static<typeof Which>
 const nothing = Type.Object({}, strict)
+
+// Semantics §1.9 and §2.4: what a key without rights is told, where master keys are off.
+const NO_RIGHTS = 'Failed to create key, keys must have at least one Access Rights record set.'
+const UNSAFE = 'Failed to create key, ensure security settings are correct.'
 
 /** Longest answer of a list without pages. */
 const MOST_LISTED = 100_000
@@ -99,9 +104,11 @@ export const keys = [
       if (fault !== null) throw new Refused(400, fault)
       const org = body.org_id || query.org_id || 'default'
       const hash = customId(org, keyID)
-      const key = await toCreate(body, org, tools)
+      const key = await toCreate(body, org, tools, UNSAFE)
+      const before = await tools.store.get<KeyRecord>('key', hash)
+      const expect = before === null || (await present(before, tools)) !== null ? 0 : before.rev
       try {
-        await put(hash, org, { name: keyID, generated: false, key }, 0, tools)
+        await put(hash, org, { name: keyID, generated: false, key }, expect, tools)
       } catch (cause) {
         if (cause instanceof Conflict) throw new Refused(409, 'A key of this id exists already')
         throw cause
@@ -232,10 +239,10 @@ export const keys = [
 ]
 
 /** A key as it is to be stored, from the body of a creation. @throws Refused */
-async function toCreate(body: Key, org: string, tools: ControlTools): Promise<Key> {
+async function toCreate(body: Key, org: string, tools: ControlTools, masterText = NO_RIGHTS): Promise<Key> {
   const key = written(body)
   if (key.hmac_enabled && !key.hmac_string) key.hmac_string = newSecret(tools)
-  const { applied, expiresIn } = await checked(key, org, 'create', tools)
+  const { applied, expiresIn } = await checked(key, org, 'create', tools, masterText)
   if (applied.hmac_enabled && !key.hmac_string) key.hmac_string = newSecret(tools)
   const now = Math.floor(tools.clock.now() / 1000)
   if (expiresIn > 0) key.expires = now + expiresIn
@@ -263,7 +270,7 @@ async function toUpdate(
     else key.expires = before.expires
   }
   if (key.hmac_enabled && !key.hmac_string) key.hmac_string = before.hmac_string || newSecret(tools)
-  const { applied } = await checked(key, org, 'update', tools)
+  const { applied } = await checked(key, org, 'update', tools, UNSAFE)
   key.org_id = org
   if (before.date_created !== undefined) key.date_created = before.date_created
   key.last_updated = String(now)
@@ -301,7 +308,8 @@ async function checked(
   key: Key,
   org: string,
   action: 'create' | 'update',
-  tools: ControlTools
+  tools: ControlTools,
+  masterText = NO_RIGHTS
 ): Promise<{ applied: Key; expiresIn: number }> {
   const { settings, policies } = tools
   notBuilt(key)
@@ -311,9 +319,12 @@ async function checked(
     const result = await tools.keys.applied(org, key)
     if ('problem' in result) throw new Refused(400, `Failed to ${action} key - ${result.problem}`)
     if (Object.keys(result.key.access_rights ?? {}).length === 0 && !settings.gateway.allow_master_keys)
-      throw new Refused(400, 'Failed to create key, keys must have at least one Access Rights record set.')
+      throw new Refused(400, masterText)
+    const named = await policies.of(key, org)
+    const draft = action === 'create' ? named.find(({ policy }) => policy?.active === false) : undefined
+    if (draft !== undefined) throw new Refused(400, `Failed to create key - policy ${draft.id} is not active`)
     // Of several policies with a lifetime the last counts.
-    const expiresIn = (await policies.of(key, org)).reduce((last, { policy }) => policy?.key_expires_in || last, 0)
+    const expiresIn = named.reduce((last, { policy }) => policy?.key_expires_in || last, 0)
     return { applied: result.key, expiresIn }
   } catch (cause) {
     if (!(cause instanceof Invalid)) throw cause
@@ -403,8 +414,23 @@ async function change(
   throw new Refused(409, 'The key is being changed by others')
 }
 
+/** Null: it is gone (semantics §4.5). */
+async function present(
+  document: Document<KeyRecord> | null,
+  { keys, clock }: ControlTools
+): Promise<Document<KeyRecord> | null> {
+  if (document === null) return null
+  const { key } = document.body
+  const applied = await keys.applied(document.org, key)
+  return clock.now() < goneAt('key' in applied ? applied.key : key, key.last_updated) ? document : null
+}
+
 /** @throws Refused */
-async function locate(
+async function locate(keyId: string, asked: Which, tools: ControlTools): Promise<Document<KeyRecord> | null> {
+  return present(await lookUp(keyId, asked, tools), tools)
+}
+
+async function lookUp(
   keyId: string,
   asked: Which,
   { settings, store, apis }: ControlTools

@@ -3,6 +3,7 @@ import type { Key } from '../../config/shape/key.ts'
 import type { Clock } from '../../config/world.ts'
 import type { Changes } from '../changes/changes.ts'
 import { type Document, type Store, Unavailable } from '../store/store.ts'
+import { goneAt } from './lifetime.ts'
 import { type Applied, applyPolicies } from './merge.ts'
 import type { Policies } from './policies.ts'
 import { Recent } from './recent.ts'
@@ -117,9 +118,12 @@ export class Keys {
     return whenReady(this.#policies.of(key, org), named => applyPolicies(key, org, named))
   }
 
-  /** @param key with its policies applied */
-  session(hash: string, org: string, key: Key): Session {
-    return new Session(hash, org, key, this.#sessionTools)
+  /**
+   * @param key with its policies applied
+   * @param written `last_updated` of the stored key, where policies may have moved it
+   */
+  session(hash: string, org: string, key: Key, written = key.last_updated): Session {
+    return new Session(hash, org, key, goneAt(key, written), this.#sessionTools)
   }
 
   close(): void {
@@ -171,7 +175,8 @@ export class Keys {
     const isShared = name.includes('\0')
     if (document === null) return { name, isShared, org, ids, document, session: null, epoch, at }
     return whenReady(this.applied(org, document.body.key), applied => {
-      const session = 'key' in applied ? this.session(document.id, org, applied.key) : null
+      const session =
+        'key' in applied ? this.session(document.id, org, applied.key, document.body.key.last_updated) : null
       return { name, isShared, org, ids, document, session, epoch, at }
     })
   }

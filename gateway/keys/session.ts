@@ -15,16 +15,19 @@ export class Session {
   readonly key: Key
   /** Milliseconds since the epoch; Infinity: never. */
   readonly expiresMs: number
+  /** From when on the key counts as deleted (`goneAt`); Infinity: never. */
+  readonly goneMs: number
   readonly inactive: boolean
   readonly #tools: SessionTools
   #own: Grant | null = null
   readonly #grants = new Map<string, { readonly grant: Grant | null; readonly matching: Matching }>()
 
   /** @param key with its policies applied */
-  constructor(hash: string, orgId: string, key: Key, tools: SessionTools) {
+  constructor(hash: string, orgId: string, key: Key, goneMs: number, tools: SessionTools) {
     this.hash = hash
     this.orgId = orgId
     this.key = key
+    this.goneMs = goneMs
     this.expiresMs = (key.expires ?? 0) > 0 ? key.expires! * 1000 : Number.POSITIVE_INFINITY
     this.inactive = key.is_inactive === true
     this.#tools = tools

@@ -4,6 +4,8 @@ import { eventually } from '../framing/wire.ts'
 import { api, gateway } from '../helpers/gateway.ts'
 import { rawUpstream } from '../helpers/upstream.ts'
 
+t.setTimeout(180_000)
+
 const ASK = 'GET /all/x HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
 const SWITCH = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
 const CLIENTS = 10_000

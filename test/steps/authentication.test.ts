@@ -228,3 +228,18 @@ t.test('min_token_length is counted behind Bearer', async t => {
   t.equal((await ask(gw, '/a/', { headers: { Authorization: 'Bearer exactly8' } })).status, 200)
   t.same(said(await ask(gw, '/a/', { headers: { Authorization: 'Bearer short' } })), UNKNOWN)
 })
+
+t.test('stripping a credential adds nothing to a request without a query', async t => {
+  const up = await upstream(t, (req, res) => res.end(req.url))
+  const server = {
+    authentication: {
+      enabled: true,
+      stripAuthorizationData: true,
+      securitySchemes: { key: { enabled: true, query: { enabled: true, name: 'k' } } }
+    }
+  }
+  const gw = await gateway(t, { apis: [api('a', up.url, { server })] })
+  const key = await gw.key(rights('a'))
+  t.equal(await (await gw.get('/a/x', { Authorization: key })).text(), '/x')
+  t.equal(await (await gw.get(`/a/x?b=1&k=${key}&c`)).text(), '/x?b=1&c')
+})
