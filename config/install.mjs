@@ -71,6 +71,10 @@ function difference() {
     if (has.version !== version || (integrity && has.integrity && has.integrity !== integrity))
       return `${path.replace(/.*node_modules\//, '')} is another version`
   }
+  // npm's own list does not notice a folder that somebody removed.
+  const { dependencies, devDependencies } = wanted['']
+  for (const name of Object.keys({ ...dependencies, ...(withDev ? devDependencies : {}) }))
+    if (!existsSync(join(root, 'node_modules', name, 'package.json'))) return `${name} is missing`
   try {
     const version = execFileSync(join(root, 'node_modules', '.bin', 'node'), ['--version'], { encoding: 'utf8' }).trim()
     if (version !== `v${wanted['node_modules/node'].version}`) return `the run-time is ${version}`

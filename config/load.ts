@@ -11,14 +11,16 @@ const PREFIX = /^SVC_(GATEWAY|MANAGEMENT|STORAGE)__/
 export interface Given {
   readonly file: string | null
   readonly env: Readonly<Record<string, string | undefined>>
+  /** What is already known to be wrong: reported with the rest. */
+  readonly faults?: readonly Fault[]
 }
 
 /**
  * File and environment → settings, complete and frozen.
  * @throws Invalid with every fault that was found: unreadable JSON, unknown names, wrong types, rules across members
  */
-export function load({ file, env }: Given): Settings {
-  const faults: Fault[] = []
+export function load({ file, env, faults: known = [] }: Given): Settings {
+  const faults: Fault[] = [...known]
   const input = file === null ? {} : parse(file, faults)
   const fromFile = file !== null && faults.length === 0
   // A variable that is not read is reported beside the others: the rest of the settings is still checked.

@@ -19,8 +19,3 @@ const early = {
   SIGHUP: () => {}
 }
 for (const [signal, answer] of Object.entries(early)) process.on(signal, answer)
-
-/** For whoever takes over: takes the answers of the start away. Call it once its own are there. */
-export function started() {
-  for (const [signal, answer] of Object.entries(early)) process.off(signal, answer)
-}

@@ -44,8 +44,28 @@ export function compile<S extends TSchema>(schema: S): (input: unknown) => Stati
     if (valuesOf(input, MOST_VALUES) > MOST_VALUES) throw new Invalid(check.errors!.slice(0, 1).map(fault))
     checkAll ??= thorough.compile(schema)
     checkAll(input)
-    throw new Invalid((checkAll.errors ?? check.errors!).map(fault))
+    throw new Invalid(telling(checkAll.errors ?? check.errors!).map(fault))
   }
+}
+
+/**
+ * The faults of a member that may be null as well, without the words about null: whoever gave something else meant
+ * something else.
+ */
+function telling(errors: readonly ErrorObject[]): readonly ErrorObject[] {
+  const unions = new Set(errors.filter(({ keyword }) => keyword === 'anyOf').map(({ instancePath }) => instancePath))
+  const isNoise = ({ keyword, instancePath, params }: ErrorObject) =>
+    unions.has(instancePath) && (keyword === 'anyOf' || (keyword === 'type' && params.type === 'null'))
+  const told = new Set<string>()
+  for (const error of errors) {
+    if (isNoise(error)) continue
+    let path = error.instancePath
+    for (; !told.has(path); path = path.slice(0, path.lastIndexOf('/'))) {
+      told.add(path)
+      if (path === '') break
+    }
+  }
+  return errors.filter(error => !isNoise(error) || !told.has(error.instancePath))
 }
 
 /** How many values lie in it, itself included; counted no further than just above `most`. */

@@ -1,4 +1,5 @@
 import { isAlias, isMap, isScalar, isSeq, type Node, parseDocument, stringify } from 'yaml'
+import { exactInteger, isLarge, isRaw, parseExact, type RawNumber, tooLarge } from './exactJson.ts'
 import { type Fault, Invalid, pointer } from './validate.ts'
 
 /**
@@ -6,28 +7,32 @@ import { type Fault, Invalid, pointer } from './validate.ts'
  * aliases and size are bounded, ambiguous documents (a member twice) are refused.
  *
  * A JSON value keeps the order of members except that names like `200` come first in rising order, and numbers as
- * IEEE doubles (RFC 8259 §6): `1.0` is 1, and an integer beyond 2^53 is the nearest double. A number beyond all
- * doubles is refused.
+ * IEEE doubles (RFC 8259 §6): `1.0` is 1. An integer that no double carries is refused, or kept exactly as a raw JSON
+ * value (`exactJson.ts`) where the caller asks for that. A number beyond all doubles is refused.
  */
 
 const MAX_DEPTH = 100
 const MAX_JSON = 10 * 1024 * 1024
-// YAML takes some 50 times as long to read as JSON.
-const MAX_YAML = 2 * 1024 * 1024
+// YAML takes some 50 times as long to read as JSON, some 5 µs for each mark that separates values.
+const MAX_YAML = 512 * 1024
+const MAX_MARKS = 60_000
+
+/** What becomes of integers that no double carries. */
+export type Integers = 'doubles' | 'exact'
 /** Values that aliases may add to a document. */
 const MAX_ALIASED = 20_000
 const CORE_TAG = /^tag:yaml\.org,2002:(?:str|int|float|bool|null|map|seq)$/
 
 /** @throws Invalid when it is not JSON, too large or nested deeper than 100, or says a member twice */
-export function parseJson(text: string): unknown {
+export function parseJson(text: string, integers: Integers = 'doubles'): unknown {
   if (text.length > MAX_JSON) throw fault('', `is longer than ${MAX_JSON} characters`)
   let value: unknown
   try {
-    value = JSON.parse(text)
+    value = integers === 'exact' ? parseExact(text) : JSON.parse(text)
   } catch (cause) {
     throw fault('', `is not JSON: ${whereNot(text, (cause as Error).message)}`)
   }
-  checkJson(text)
+  checkJson(text, integers)
   return value
 }
 
@@ -35,8 +40,10 @@ export function parseJson(text: string): unknown {
  * YAML 1.2 with the core schema: one document, plain values, names that are text.
  * @throws Invalid as parseJson does, and for tags, aliases that multiply the document or refer to nothing
  */
-export function parseYaml(text: string): unknown {
+export function parseYaml(text: string, integers: Integers = 'doubles'): unknown {
   if (text.length > MAX_YAML) throw fault('', `is longer than ${MAX_YAML} characters as YAML; send it as JSON`)
+  if ((text.match(/[\n\r,:[\]{}?]/g) ?? []).length > MAX_MARKS)
+    throw fault('', 'has too many values as YAML; send it as JSON')
   let document: ReturnType<typeof parseDocument>
   try {
     // uniqueKeys compares each name with all others of its map; `convert` looks for doubles itself.
@@ -44,6 +51,7 @@ export function parseYaml(text: string): unknown {
       schema: 'core',
       version: '1.2',
       stringKeys: true,
+      intAsBigInt: true,
       uniqueKeys: false,
       logLevel: 'error'
     })
@@ -55,20 +63,26 @@ export function parseYaml(text: string): unknown {
     .map(error => ({ path: '', message: `is not YAML: ${firstLine(error)}` }))
   if (faults.some(({ message }) => message.includes('call stack'))) throw tooDeep()
   if (faults.length > 0) throw new Invalid(faults)
-  return convert(document.contents, '', 1, { anchors: new Map(), aliased: 0, inAlias: false })
+  return convert(document.contents, '', 1, { anchors: new Map(), aliased: 0, inAlias: false, integers })
 }
 
 /** YAML that `parseYaml` reads back as the same value. */
 export function toYaml(value: unknown): string {
-  const text = stringify(value, { schema: 'core', version: '1.2', aliasDuplicateObjects: false, lineWidth: 0 })
+  const text = stringify(value, large, { schema: 'core', version: '1.2', aliasDuplicateObjects: false, lineWidth: 0 })
   // At the beginning it would be read as a byte order mark.
   return text.startsWith('\ufeff') ? `---\n${text}` : text
+}
+
+/** A raw JSON value as what YAML writes digit by digit. */
+function large(_name: unknown, value: unknown): unknown {
+  return isRaw(value) ? BigInt((value as RawNumber).rawJSON) : value
 }
 
 interface Reading {
   readonly anchors: Map<string, Node>
   aliased: number
   inAlias: boolean
+  readonly integers: Integers
 }
 
 function convert(node: unknown, path: string, depth: number, reading: Reading): unknown {
@@ -86,7 +100,7 @@ function convert(node: unknown, path: string, depth: number, reading: Reading): 
   if (!isScalar(node) && !isMap(node) && !isSeq(node)) throw fault(path, 'is no plain value')
   if (node.tag !== undefined && !CORE_TAG.test(node.tag)) throw fault(path, `has the tag ${node.tag}`)
   if (node.anchor !== undefined && !reading.inAlias) reading.anchors.set(node.anchor, node)
-  if (isScalar(node)) return scalar(node.value, path)
+  if (isScalar(node)) return scalar(node.value, path, reading.integers)
   if (depth > MAX_DEPTH) throw tooDeep()
   if (isSeq(node)) return node.items.map((item, i) => convert(item, `${path}/${i}`, depth + 1, reading))
   const map: Record<string, unknown> = {}
@@ -100,7 +114,13 @@ function convert(node: unknown, path: string, depth: number, reading: Reading): 
   return map
 }
 
-function scalar(value: unknown, path: string): unknown {
+function scalar(value: unknown, path: string, integers: Integers): unknown {
+  if (typeof value === 'bigint') {
+    if (!Number.isFinite(Number(value))) throw fault(path, 'is no finite number')
+    const source = String(value)
+    if (integers === 'doubles' && isLarge(source)) throw fault(path, tooLarge)
+    return exactInteger(source)
+  }
   if (typeof value === 'number' && !Number.isFinite(value)) throw fault(path, 'is no finite number')
   if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
     return value
@@ -136,7 +156,7 @@ function isBeginning(text: string): boolean {
 }
 
 /** Walks text that JSON.parse has accepted, for what it lets through. */
-function checkJson(text: string): void {
+function checkJson(text: string, integers: Integers): void {
   // One entry an open container: the names of an object so far, null for an array.
   const open: (Set<string> | null)[] = []
   const names: string[] = []
@@ -183,7 +203,9 @@ function checkJson(text: string): void {
       case 0x39: {
         let end = i + 1
         while (end < text.length && /[\d.eE+-]/.test(text[end]!)) end++
-        if (!Number.isFinite(Number(text.slice(i, end)))) throw fault(where(names, open.length), 'is no finite number')
+        const number = text.slice(i, end)
+        if (!Number.isFinite(Number(number))) throw fault(where(names, open.length), 'is no finite number')
+        if (integers === 'doubles' && isLarge(number)) throw fault(where(names, open.length), tooLarge)
         i = end - 1
       }
     }

@@ -1,4 +1,5 @@
 import type { Static, TSchema } from 'typebox'
+import type { Fault } from '../config/validate.ts'
 import type { ControlTools } from './tools.ts'
 
 /** Who may enter: each door reads its own credential and answers errors in its surface's form (`doors.ts`). */
@@ -44,6 +45,11 @@ export class Refused extends Error {
     this.headers = given.headers ?? {}
     this.more = given.more ?? {}
   }
+}
+
+/** Faults as the interface tells them; of very many the first. */
+export function toldFaults(faults: readonly Fault[]): { pointer: string; message: string }[] {
+  return faults.slice(0, 1000).map(({ path, message }) => ({ pointer: path, message }))
 }
 
 /** How a body arrives: `json` is parsed; `document` is JSON or YAML, parsed by its content type; `none` is not read. */

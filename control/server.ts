@@ -4,7 +4,7 @@ import type { Clock } from '../config/world.ts'
 import { parseJson, parseYaml } from '../config/yaml.ts'
 import { Unavailable } from '../gateway/store/store.ts'
 import { doors } from './doors.ts'
-import { Answer, type Call, type Endpoint, Refused } from './endpoint.ts'
+import { Answer, type Call, type Endpoint, Refused, toldFaults } from './endpoint.ts'
 import type { ControlTools } from './tools.ts'
 
 /** A row of the table, ready to be called. */
@@ -153,12 +153,14 @@ async function read(
   if (bodyForm !== 'none') {
     const text = await collect(req, res, bounds)
     const yaml = bodyForm === 'document' && /yaml/.test(contentType)
+    // A document comes back as it was given; what is computed with must be a double.
+    const integers = bodyForm === 'document' ? 'exact' : 'doubles'
     let value: unknown
     try {
-      value = yaml ? parseYaml(text) : parseJson(text)
+      value = yaml ? parseYaml(text, integers) : parseJson(text, integers)
     } catch (cause) {
       if (!(cause instanceof Invalid)) throw cause
-      throw new Refused(400, malformed, { more: { faults: cause.faults } })
+      throw new Refused(400, malformed, { more: { faults: toldFaults(cause.faults) } })
     }
     call.body = shaped(row.body, value, malformed)
   }
@@ -173,7 +175,7 @@ function shaped(check: (input: unknown) => unknown, value: unknown, what: string
     throw new Refused(
       400,
       what.startsWith('the ') ? `${what} is not valid: ${cause.message}` : `${what}: ${cause.message}`.slice(0, 2000),
-      { more: { faults: cause.faults.slice(0, 100) } }
+      { more: { faults: toldFaults(cause.faults.slice(0, 100)) } }
     )
   }
 }

@@ -2,6 +2,7 @@ import { closeSync, constants, openSync } from 'node:fs'
 import { type Lines, linesTo, toFile } from '../config/lines.ts'
 import type { Clock, Log } from '../config/world.ts'
 import type { Exchange } from './exchange.ts'
+import type { Refusal } from './refusals.ts'
 
 /** How long lines are collected, and how much of them, before they are written. */
 const FLUSH_MS = 100
@@ -11,6 +12,8 @@ const CLOSE_MS = 1_000
 
 export interface AccessLog {
   line(x: Exchange): void
+  /** For bytes of a client that were no request: nothing of them is known but who sent them. */
+  refused(client: string, refusal: Refusal): void
   /** Opens the file anew, for log rotation. Answers why it could not; then the old file is kept. */
   reopen(): string | null
   close(): Promise<void>
@@ -51,12 +54,20 @@ export function accessLog(path: string, output: Lines, clock: Clock, log: Log): 
 
   return {
     line(x) {
-      const total = clock.now() - x.at
-      const upstream = Math.max(0, x.upstreamMs)
+      const now = clock.now()
+      const total = now - x.at
+      // One that never answered took all the time since it was asked.
+      const upstream = x.upstreamMs < 0 && x.sentAt > 0 ? now - x.sentAt : Math.max(0, x.upstreamMs)
       const api = x.route.api
       const status = x.res.headersSent || x.upgrade !== null ? x.res.statusCode : 499
       lines.write(
         `{"level":"info","time":"${time(x.at)}","msg":"access","api_id":${quoted(api.id)},"api_name":${quoted(api.name)},"org_id":${quoted(api.orgId)},"key":"${x.key === null ? '' : x.key.hash}","client":"${x.client}","method":"${x.method}","host":${quoted(x.host)},"path":${quoted(x.path)},"status":${status},"bytes":${x.bytes},"total_ms":${total},"gateway_ms":${Math.max(0, total - upstream)},"upstream_ms":${upstream},"refusal":"${x.refusal === null ? '' : x.refusal.code}"}\n`
+      )
+      if (lines.waiting >= FLUSH_CHARS) lines.flush()
+    },
+    refused(client, { status, code, json }) {
+      lines.write(
+        `{"level":"info","time":"${time(clock.now())}","msg":"access","api_id":"","api_name":"","org_id":"","key":"","client":"${client}","method":"","host":"","path":"","status":${status},"bytes":${json.length},"total_ms":0,"gateway_ms":0,"upstream_ms":0,"refusal":"${code}"}\n`
       )
       if (lines.waiting >= FLUSH_CHARS) lines.flush()
     },

@@ -164,7 +164,7 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
       const text = await readFile(file, 'utf8')
       const stamp = createHash('sha256').update(text).digest('hex')
       if (before?.stamp === stamp) return before
-      const document = file.endsWith('.json') ? parseJson(text) : parseYaml(text)
+      const document = file.endsWith('.json') ? parseJson(text, 'exact') : parseYaml(text, 'exact')
       return kept(readApi(document, { source: file, matching }), stamp, 0)
     } catch (cause) {
       if (!(cause instanceof Invalid)) faults.push(`${file}: ${(cause as Error).message}`)

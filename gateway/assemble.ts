@@ -51,7 +51,10 @@ export interface Gateway {
   /** The sample API is there. */
   readonly hasSample: boolean
   readonly store: Store
-  /** Reads the folders again and opens the access log anew; the faults that keep the old state, or none. */
+  /**
+   * Reads the folders again; answers the faults that keep the old state, or none. Opens the access log anew as well; that
+   * it could not stands in the log alone.
+   */
   reload(): Promise<readonly string[]>
   /** Drains and closes everything, in the order in which it was built, backwards. */
   stop(): Promise<void>
@@ -157,6 +160,9 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     done(x) {
       if (access !== null && !x.inner) access.line(x)
     },
+    refused(client, refusal) {
+      access?.refused(client, refusal)
+    },
     inner(x, normal) {
       if (probe(x.req, x.res, normal)) return true
       if (!shared || !isControl(normal)) return false
@@ -171,6 +177,7 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
         ...serverTools,
         routes: { find: () => false },
         done() {},
+        refused() {},
         inner(x, normal) {
           if (!isControl(normal)) return false
           manage(x.req, x.res, x.path, x.query)
@@ -191,8 +198,8 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     store,
     async reload() {
       const unopened = access?.reopen() ?? null
-      const faults = await reload()
-      return unopened === null ? faults : [unopened, ...faults]
+      if (unopened !== null) log.error('the access log was not opened anew: the old file stays', { cause: unopened })
+      return reload()
     },
     async stop() {
       health.notReady = 'Gateway is shutting down'

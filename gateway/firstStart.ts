@@ -82,9 +82,12 @@ export interface Shown {
   /** Base URLs: APIs, and the `/svc` interface. */
   readonly gateway: string
   readonly control: string
-  /** Null: the secret came from the environment, under the name of its setting. */
+  /** Null: the secret came from the environment. */
   readonly secrets: Secrets | null
 }
+
+/** In the place of a secret that lies in no file: another terminal does not have the variable. */
+const BY_ENVIRONMENT = 'put the value of SVC_GATEWAY__SECRET here'
 
 /** Three commands that show a key-protected, rate-limited request. They read the secret where it lies and hold none. */
 export function pastes({ gateway, control, secrets }: Shown): readonly [string, string, string] {
@@ -94,9 +97,7 @@ export function pastes({ gateway, control, secrets }: Shown): readonly [string, 
     access_rights: { echo: { api_id: 'echo', api_name: 'echo', versions: ['Default'] } }
   })
   const secret =
-    secrets === null
-      ? '$SVC_GATEWAY__SECRET'
-      : `$(sed -n s/^gateway.secret=//p '${secrets.file.replaceAll("'", "'\\''")}')`
+    secrets === null ? BY_ENVIRONMENT : `$(sed -n s/^gateway.secret=//p '${secrets.file.replaceAll("'", "'\\''")}')`
   const created = `curl -s -X POST '${control}/svc/keys/create' -H "X-Svc-Authorization: ${secret}" -H 'Content-Type: application/json' -d '${body}'`
   const call = `'${gateway}/echo/hello' -H "Authorization: $KEY"`
   return [

@@ -4,14 +4,12 @@ import { linesTo, toFile, toStream } from '../config/lines.ts'
 import { load, readFile } from '../config/load.ts'
 import { logTo } from '../config/log.ts'
 import type { Settings } from '../config/settings.ts'
-import { Invalid } from '../config/validate.ts'
+import { type Fault, Invalid } from '../config/validate.ts'
 import { systemClock } from '../config/world.ts'
 import { assemble, type Gateway } from './assemble.ts'
 import { readCommandLine, usage } from './commandLine.ts'
 import { generatedSecrets, pastes, readablePastes, type Secrets } from './firstStart.ts'
 
-/** Below this Node does not strip types and has no `node:sqlite`. */
-const NEEDED_NODE = 24
 /** npm repeats what its process group has already received: a second signal counts only so much later. */
 const REPEATED_MS = 500
 /** Last lines have so long to leave. */
@@ -19,12 +17,6 @@ const LAST_LINES_MS = 500
 
 const STATUS = { ended: 0, fault: 1, settings: 2, start: 3 } as const
 
-if (Number(process.versions.node.split('.')[0]) < NEEDED_NODE) {
-  end(
-    STATUS.settings,
-    `Node ${process.versions.node} is too old for the gateway. "npm start" brings the right one along; node_modules/.bin/node gateway/main.ts uses it.`
-  )
-}
 const { settings, fromFile } = settle()
 const terminal = process.stdout.isTTY === true
 const output = linesTo(standardOutput(), cause => say(`standard output: ${cause}`))
@@ -41,9 +33,9 @@ process.on('uncaughtException', (cause: unknown) => {
 
 let running: Gateway | null = null
 let stopping: number | null = null
-process.on('SIGTERM', () => stop('SIGTERM'))
-process.on('SIGINT', () => stop('SIGINT'))
-process.on('SIGHUP', () => void reload())
+takeOver('SIGTERM', () => stop('SIGTERM'))
+takeOver('SIGINT', () => stop('SIGINT'))
+takeOver('SIGHUP', () => void reload())
 
 try {
   const secrets = fromFile || settings.gateway.secret !== '' ? null : generated(settings)
@@ -60,13 +52,23 @@ function settle(): { settings: Settings; fromFile: boolean } {
   try {
     const { config, help } = readCommandLine(process.argv.slice(2), process.env)
     if (help) end(STATUS.ended, usage)
-    const file = config === null ? null : readFile(config)
-    return { settings: load({ file, env: process.env }), fromFile: file !== null }
+    const { file, faults } = config === null ? { file: null, faults: [] } : read(config)
+    return { settings: load({ file, env: process.env, faults }), fromFile: file !== null }
   } catch (cause) {
     if (!(cause instanceof Invalid))
       return end(STATUS.settings, `${cause instanceof Error ? cause.message : String(cause)}\n\n${usage}`)
     const faults = cause.faults.map(({ path, message }) => `  ${path === '' ? '' : `${path} `}${message}`)
     return end(STATUS.settings, ['the settings have faults:', ...faults].join('\n'))
+  }
+}
+
+/** A file that cannot be read hides no fault of the environment. */
+function read(path: string): { file: string | null; faults: readonly Fault[] } {
+  try {
+    return { file: readFile(path), faults: [] }
+  } catch (cause) {
+    if (!(cause instanceof Invalid)) throw cause
+    return { file: null, faults: cause.faults }
   }
 }
 
@@ -82,6 +84,13 @@ function withSecret(settings: Settings, secrets: Secrets | null): Settings {
 function standardOutput() {
   const kind = fstatSync(1)
   return kind.isFile() || (kind.isCharacterDevice() && !terminal) ? toFile(() => 1) : toStream(process.stdout)
+}
+
+/** From whoever answered the signal while the modules were loading (`config/runtime.mjs`), without a gap. */
+function takeOver(signal: NodeJS.Signals, answer: () => void): void {
+  const early = process.listeners(signal)
+  process.on(signal, answer)
+  for (const listener of early) process.off(signal, listener)
 }
 
 function stop(signal: string): void {

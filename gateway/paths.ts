@@ -224,6 +224,39 @@ function percent(byte: number): string {
 const MAX_PATTERN = 2048
 /** Instructions of a compiled expression: its memory, and with the path's length its worst time. */
 const MAX_PROGRAM = 2000
+/** What compiling costs beside the instructions, in instructions. */
+const BASE_COST = 20
+/** Instructions of all expressions that are remembered. */
+const REMEMBERED = 200_000
+
+/**
+ * How much may be compiled for one key or document, in instructions: 10,000 take some 50 ms, during which no request is
+ * served. Literal patterns and those of plain parameters cost nothing; what stands there twice costs once.
+ */
+export class CompileBudget {
+  #left: number
+  readonly #taken = new Set<string>()
+
+  constructor(instructions: number) {
+    this.#left = instructions
+  }
+
+  get isSpent(): boolean {
+    return this.#left < 0
+  }
+
+  has(name: string): boolean {
+    return this.#taken.has(name)
+  }
+
+  /** @throws Invalid when that is too much; then nothing more is compiled */
+  take(name: string, cost: number): void {
+    if (this.has(name)) return
+    this.#taken.add(name)
+    this.#left -= cost
+    if (this.isSpent) throw tooMuch()
+  }
+}
 
 /**
  * Compiles the pattern of a rule (semantics §3.8, §12.9). What comes back takes a path in normal form.
@@ -235,13 +268,19 @@ const MAX_PROGRAM = 2000
  * - All else is literal, in any spelling (`normalPath`); a missing slash at its beginning is added, except with
  *   `contains`.
  *
- * @throws Invalid when it does not compile; expressions are those of RE2, which take linear time
+ * @param budget what it may cost
+ * @throws Invalid when it does not compile or costs too much; expressions are those of RE2, which take linear time
  */
-export function pathRule(pattern: string, { matching, ignoreCase }: Matching): PathRule {
+export function pathRule(
+  pattern: string,
+  { matching, ignoreCase }: Matching,
+  budget = new CompileBudget(Number.POSITIVE_INFINITY)
+): PathRule {
   if (pattern.length > MAX_PATTERN) throw invalid(`is longer than ${MAX_PATTERN} characters`)
   const rooted = matching === 'contains' || /^[/^]/.test(pattern) ? pattern : `/${pattern}`
   const parts = partsOf(rooted)
-  if (isExpression(rooted, parts)) return expressionRule(expressionSource(parts), { matching, ignoreCase })
+  if (isExpression(rooted, parts))
+    return expressionRule(expressionSource(parts, budget), { matching, ignoreCase }, budget)
   const segments = segmentsOf(parts)
   const literal = segments.every(isLiteral)
   if (literal)
@@ -249,8 +288,8 @@ export function pathRule(pattern: string, { matching, ignoreCase }: Matching): P
       matching,
       ignoreCase
     })
-  const simple = matching === 'exact' ? segmentRule(segments, ignoreCase) : null
-  return simple ?? expressionRule(templateSource(segments), { matching, ignoreCase })
+  const simple = matching === 'contains' ? null : segmentRule(segments, matching, ignoreCase)
+  return simple ?? expressionRule(templateSource(segments, budget), { matching, ignoreCase }, budget)
 }
 
 /** Whether a pattern is plain text that `exact` compares as a whole; then it is this text in normal form, else null. */
@@ -403,7 +442,11 @@ interface Step {
 }
 
 /** Null when a segment is more than text around one plain parameter. */
-function segmentRule(segments: readonly (readonly Part[])[], ignoreCase: boolean): PathRule | null {
+function segmentRule(
+  segments: readonly (readonly Part[])[],
+  matching: 'exact' | 'prefix',
+  ignoreCase: boolean
+): PathRule | null {
   const steps: Step[] = []
   let open = false
   for (const segment of segments.slice(1)) {
@@ -414,7 +457,8 @@ function segmentRule(segments: readonly (readonly Part[])[], ignoreCase: boolean
       steps.push(step)
     }
   }
-  return path => takes(ignoreCase ? path.toLowerCase() : path, steps, open)
+  const lies = matching === 'exact' || open ? takes : begins
+  return path => lies(ignoreCase ? path.toLowerCase() : path, steps, open)
 }
 
 function stepOf(segment: readonly Part[], ignoreCase: boolean): Step | null {
@@ -449,52 +493,103 @@ function takes(path: string, steps: readonly Step[], open: boolean): boolean {
   return open ? path.charCodeAt(at) === SLASH : at === path.length
 }
 
+/** As `takes`, where anything may follow the last step, in its segment too. */
+function begins(path: string, steps: readonly Step[]): boolean {
+  let at = 0
+  for (let i = 0; i < steps.length; i++) {
+    if (path.charCodeAt(at) !== SLASH) return false
+    const start = at + 1
+    let end = path.indexOf('/', start)
+    if (end === -1) end = path.length
+    const { before, after } = steps[i]!
+    if (!path.startsWith(before, start)) return false
+    const isLast = i === steps.length - 1
+    if (after === null) {
+      if (!isLast && end - start !== before.length) return false
+    } else if (end - start <= before.length + after.length) return false
+    else if (isLast) {
+      const found = path.indexOf(after, start + before.length + 1)
+      return found !== -1 && found + after.length <= end
+    } else if (!path.startsWith(after, end - after.length)) return false
+    at = end
+  }
+  return true
+}
+
 /** A whole expression: its own text with parameters and stars put in. */
-function expressionSource(parts: readonly (Text | Parameter)[]): string {
+function expressionSource(parts: readonly (Text | Parameter)[], budget: CompileBudget): string {
   let source = ''
-  for (const part of parts) source += part.kind === 'text' ? part.text : parameterSource(part)
+  for (const part of parts) source += part.kind === 'text' ? part.text : parameterSource(part, budget)
   // Twice, because neighbouring stars share a slash.
   for (let i = 0; i < 2; i++) source = source.replaceAll('/*/', '/[^/]+/')
   return source.endsWith('/*') ? `${source.slice(0, -1)}.*` : source
 }
 
-function templateSource(segments: readonly (readonly Part[])[]): string {
+function templateSource(segments: readonly (readonly Part[])[], budget: CompileBudget): string {
   return segments
     .map(segment =>
       segment
         .map(part =>
-          part.kind === 'text' ? RE2JS.quote(part.text) : part.kind === 'star' ? '.*' : parameterSource(part)
+          part.kind === 'text' ? RE2JS.quote(part.text) : part.kind === 'star' ? '.*' : parameterSource(part, budget)
         )
         .join('')
     )
     .join('/')
 }
 
-function parameterSource({ regex }: Parameter): string {
+function parameterSource({ regex }: Parameter, budget: CompileBudget): string {
   if (regex === null) return '[^/]+'
-  compiled(regex, 0)
+  compiled(regex, 0, budget)
   return `(?:${regex})`
 }
 
-function expressionRule(source: string, { matching, ignoreCase }: Matching): PathRule {
+function expressionRule(source: string, { matching, ignoreCase }: Matching, budget: CompileBudget): PathRule {
   const flags = ignoreCase ? RE2JS.CASE_INSENSITIVE : 0
   // On its own first: a stray ) must not close the group around it.
-  const alone = compiled(source, flags)
+  const alone = compiled(source, flags, budget)
   if (matching === 'contains') return path => alone.test(path)
-  const anchored = compiled(matching === 'exact' ? `^(?:${source})$` : `^(?:${source})`, flags)
+  if (matching === 'exact') return path => alone.testExact(path)
+  const anchored = compiled(`^(?:${source})`, flags, budget)
   return path => anchored.test(path)
 }
 
-function compiled(source: string, flags: number): RE2JS {
+/** Compiled expressions, those used least lately first: what was checked just now is soon needed by requests. */
+const remembered = new Map<string, RE2JS>()
+let rememberedSize = 0
+
+function compiled(source: string, flags: number, budget: CompileBudget): RE2JS {
+  const name = `${flags} ${source}`
+  if (budget.isSpent && !budget.has(name)) throw tooMuch()
+  const known = remembered.get(name)
+  if (known !== undefined) {
+    budget.take(name, known.programSize() + BASE_COST)
+    remembered.delete(name)
+    remembered.set(name, known)
+    return known
+  }
   let expression: RE2JS
   try {
     expression = RE2JS.compile(source, flags)
   } catch (cause) {
-    if (cause instanceof RE2JSException) throw invalid(`does not compile: ${cause.message}`)
-    throw cause
+    if (!(cause instanceof RE2JSException)) throw cause
+    budget.take(name, source.length + BASE_COST)
+    throw invalid(`does not compile: ${cause.message}`)
   }
-  if (expression.programSize() > MAX_PROGRAM) throw invalid('is too large an expression')
+  const size = expression.programSize()
+  budget.take(name, size + BASE_COST)
+  if (size > MAX_PROGRAM) throw invalid('is too large an expression')
+  remembered.set(name, expression)
+  rememberedSize += size + BASE_COST
+  for (const [oldest, one] of remembered) {
+    if (rememberedSize <= REMEMBERED) break
+    remembered.delete(oldest)
+    rememberedSize -= one.programSize() + BASE_COST
+  }
   return expression
+}
+
+function tooMuch(): Invalid {
+  return invalid('is one expression too many: together they take too long to compile')
 }
 
 function stripped(pattern: string): string {

@@ -28,6 +28,8 @@ export async function watch(health: Health, store: Store, clock: Clock): Promise
   const look = async () => {
     const failure = await Promise.resolve()
       .then(() => store.sequence())
+      // Reading may go on where no write can succeed, as when the folder was moved away.
+      .then(() => store.commit([]))
       .then(
         () => null,
         () => 'Document store not available'

@@ -25,6 +25,8 @@ export interface ServerTools {
   readonly inner: Inner
   /** Called once for each request when its response has closed, after the route's own. */
   readonly done: (x: Exchange) => void
+  /** Called once a connection at most, when a client's bytes were no request: no exchange was made. */
+  readonly refused: (client: string, refusal: Refusal) => void
   /** Stands in where no API does: refusals of requests that reach none. */
   readonly nowhere: Route
   readonly endings: Endings
@@ -170,9 +172,10 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     const peer = socket.peer!
     const flood = req.rawHeaders.length > 2 * MOST_FIELDS
     const head = flood ? null : readHead(req)
-    const target = head === null ? null : readTarget(req, peer)
+    const target = readTarget(req, peer)
     if (head === null || target === null) {
-      const x = new Exchange(req, res, tools.clock.now(), NO_HEAD, peer.address, peer, '/', '', tools.nowhere, upgrade)
+      const path = target?.path ?? pathOf(req.url!)
+      const x = new Exchange(req, res, tools.clock.now(), NO_HEAD, peer.address, peer, path, '', tools.nowhere, upgrade)
       admit(x, socket)
       // Where the body begins or ends is unknown, so nothing behind this head can be read as a request.
       res.linger()
@@ -214,7 +217,7 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     if (!socket.writable) socket.pipelined = null
     else if (socket.pipelined !== null) following(socket)
     else if (socket.refusal !== null) noRequest(socket, socket.refusal!)
-    else if (draining) socket.end()
+    else if (draining) lingerOn(socket)
     else if (!x.req.complete) expectRest(x.req)
   }
 
@@ -271,7 +274,7 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
 
   /** Answers what is no request; Node has made no response for it. */
   function noRequest(socket: Client, refusal: Refusal): void {
-    log.debug('a client sent no request', { code: refusal.code, client: socket.peer?.address ?? '' })
+    tools.refused(socket.peer?.address ?? '', refusal)
     socket.write(
       `HTTP/1.1 ${refusal.status} ${refusal.message}\r\nContent-Type: application/json\r\nContent-Length: ${refusal.json.length}\r\nx-svc-error: ${refusal.code}\r\nConnection: close\r\n\r\n${refusal.json}`,
       'latin1'
@@ -292,7 +295,8 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     async drain(ms) {
       draining = true
       server.close()
-      for (const socket of sockets) if (socket.exchange === null) socket.end()
+      // A head that is not complete is no request under way: whoever sends one does not hold up the stop.
+      for (const socket of sockets) if (socket.exchange === null) lingerOn(socket)
       if (sockets.size === 0) return
       await new Promise<void>(resolve => {
         const cancel = tools.clock.after(ms, () => {
@@ -307,6 +311,11 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
       for (const socket of sockets) socket.destroy()
     }
   }
+}
+
+/** For the log, of a target that was refused: its path if it has one, never what stands behind. */
+function pathOf(target: string): string {
+  return target.startsWith('/') ? target.split(/[?#]/, 1)[0]! : ''
 }
 
 const NO_HEAD = { host: '', bodyLength: 0, connection: '' }

@@ -79,7 +79,7 @@ class Asker implements UpstreamListener {
     const { target, body } = this
     const method = body === null ? 'GET' : 'POST'
     this.upstream.send(
-      { target, method, path: '/orders/1?expand=lines', pairs: pairs(target), body, trailers: false },
+      { target, method, path: '/orders/1?expand=lines', pairs: pairs(target), body, trailers: false, fresh: false },
       this
     )
   }

@@ -12,14 +12,17 @@ export const Key = Type.Object(
     ),
     apply_policy_id: Type.Optional(Type.String({ maxLength: 256, description: 'Deprecated: apply_policies' })),
     basic_auth_data: Type.Optional(
-      Type.Object(
-        {
-          hash_type: Type.Optional(Type.String()),
-          password: Type.Optional(Type.String()),
-          user: Type.Optional(Type.String())
-        },
-        { additionalProperties: false }
-      )
+      Type.Union([
+        Type.Object(
+          {
+            hash_type: Type.Optional(Type.String()),
+            password: Type.Optional(Type.String()),
+            user: Type.Optional(Type.String())
+          },
+          { additionalProperties: false }
+        ),
+        Type.Null()
+      ])
     ),
     certificate: Type.Optional(Type.String()),
     data_expires: Type.Optional(Int64('')),
@@ -32,17 +35,22 @@ export const Key = Type.Object(
     hmac_string: Type.Optional(Type.String()),
     id_extractor_deadline: Type.Optional(Int64('')),
     is_inactive: Type.Optional(Type.Boolean()),
-    jwt_data: Type.Optional(Type.Object({ secret: Type.Optional(Type.String()) }, { additionalProperties: false })),
+    jwt_data: Type.Optional(
+      Type.Union([Type.Object({ secret: Type.Optional(Type.String()) }, { additionalProperties: false }), Type.Null()])
+    ),
     key_id: Type.Optional(Type.String()),
     last_check: Type.Optional(Int64('')),
     last_updated: Type.Optional(Type.String({ description: 'Unix seconds as a string' })),
     ...limitMembers,
     meta_data: Type.Optional(Type.Unknown()),
     monitor: Type.Optional(
-      Type.Object(
-        { trigger_limits: Type.Optional(Type.Union([Type.Array(Type.Number(), { maxItems: 1000 }), Type.Null()])) },
-        { additionalProperties: false }
-      )
+      Type.Union([
+        Type.Object(
+          { trigger_limits: Type.Optional(Type.Union([Type.Array(Type.Number(), { maxItems: 1000 }), Type.Null()])) },
+          { additionalProperties: false }
+        ),
+        Type.Null()
+      ])
     ),
     mtls_static_certificate_bindings: Type.Optional(
       Type.Union([Type.Array(Type.String({ maxLength: 1024 }), { maxItems: 1000 }), Type.Null()])

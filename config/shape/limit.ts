@@ -24,7 +24,7 @@ export type Smoothing = Static<typeof Smoothing>
 export const limitMembers = {
   rate: Type.Optional(Type.Number({ description: 'Requests a window of `per` seconds; 0 or less: unlimited' })),
   per: Type.Optional(Type.Number({ minimum: -1, description: 'Rate window, seconds; 0 or -1: the rate says nothing' })),
-  smoothing: Type.Optional(Smoothing),
+  smoothing: Type.Optional(Type.Union([Smoothing, Type.Null()])),
   throttle_interval: Type.Optional(Type.Number({ description: 'Seconds between two tries of a held request' })),
   throttle_retry_limit: Type.Optional(
     Type.Integer({ description: 'Tries of a held request; 0 or less: no throttling' })
@@ -64,9 +64,13 @@ export const AccessRight = Type.Object(
       Type.Union([
         Type.Array(
           Type.Object(
-            { url: Type.String({ maxLength: 2048 }), methods: Type.Union([Type.Array(Type.String()), Type.Null()]) },
+            {
+              url: Type.String({ maxLength: 2048 }),
+              methods: Type.Union([Type.Array(Type.String(), { maxItems: 16 }), Type.Null()])
+            },
             { additionalProperties: false }
-          )
+          ),
+          { maxItems: 200 }
         ),
         Type.Null()
       ])
@@ -87,16 +91,22 @@ export const AccessRight = Type.Object(
                   {
                     name: Type.String(),
                     limit: Type.Object(
-                      { rate: Type.Number(), per: Type.Number({ minimum: 0 }), smoothing: Type.Optional(Smoothing) },
+                      {
+                        rate: Type.Number(),
+                        per: Type.Number({ minimum: 0 }),
+                        smoothing: Type.Optional(Type.Union([Smoothing, Type.Null()]))
+                      },
                       { additionalProperties: false }
                     )
                   },
                   { additionalProperties: false }
-                )
+                ),
+                { maxItems: 16 }
               )
             },
             { additionalProperties: false }
-          )
+          ),
+          { maxItems: 200 }
         ),
         Type.Null()
       ])
@@ -106,4 +116,7 @@ export const AccessRight = Type.Object(
 )
 export type AccessRight = Static<typeof AccessRight>
 
-export const AccessRights = Type.Union([Type.Record(Type.String({ maxLength: 256 }), AccessRight), Type.Null()])
+export const AccessRights = Type.Union([
+  Type.Record(Type.String({ maxLength: 256 }), AccessRight, { maxProperties: 1000 }),
+  Type.Null()
+])

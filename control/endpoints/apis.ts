@@ -5,7 +5,7 @@ import { toYaml } from '../../config/yaml.ts'
 import { EXTENSION } from '../../gateway/api.ts'
 import { type Api, ApiRefused } from '../../gateway/apis.ts'
 import { Conflict } from '../../gateway/store/store.ts'
-import { Answer, type Endpoint, endpoint, Refused } from '../endpoint.ts'
+import { Answer, type Endpoint, endpoint, Refused, toldFaults } from '../endpoint.ts'
 
 /** API documents through the gateway interface (semantics §2.6, §2.7; outside.md §5). */
 
@@ -209,8 +209,7 @@ async function refusedClearly<T>(write: () => Promise<T>): Promise<T> {
     if (cause instanceof ApiRefused) throw new Refused(STATUS[cause.reason], cause.message)
     if (cause instanceof Conflict) throw new Refused(409, 'The API was changed meanwhile; read it again')
     if (!(cause instanceof Invalid)) throw cause
-    const faults = cause.faults.slice(0, 1000).map(({ path, message }) => ({ pointer: path, message }))
-    throw new Refused(400, cause.message.slice(0, 2000), { more: { faults } })
+    throw new Refused(400, cause.message.slice(0, 2000), { more: { faults: toldFaults(cause.faults) } })
   }
 }
 

@@ -8,7 +8,7 @@ import { goneAt } from '../../gateway/keys/lifetime.ts'
 import { readBack } from '../../gateway/keys/readBack.ts'
 import { customId, embeddedOrg, idFault, newToken, tokenId } from '../../gateway/keys/token.ts'
 import { Conflict, type Document } from '../../gateway/store/store.ts'
-import { Answer, endpoint, Refused } from '../endpoint.ts'
+import { Answer, endpoint, Refused, toldFaults } from '../endpoint.ts'
 import type { ControlTools } from '../tools.ts'
 
 const KeyResponse = Type.Object({
@@ -314,10 +314,14 @@ async function checked(
   const { settings, policies } = tools
   notBuilt(key)
   try {
-    const faults = ruleFaults(key, { matching: settings.gateway.endpoint_matching, ignoreCase: false })
+    const matching = { matching: settings.gateway.endpoint_matching, ignoreCase: false } as const
+    const faults = ruleFaults(key, matching)
     if (faults.length > 0) throw new Invalid(faults)
     const result = await tools.keys.applied(org, key)
     if ('problem' in result) throw new Refused(400, `Failed to ${action} key - ${result.problem}`)
+    // Policies that are sound each may be too much together.
+    const together = ruleFaults({ access_rights: result.key.access_rights ?? null }, matching)
+    if (together.length > 0) throw new Invalid(together)
     if (Object.keys(result.key.access_rights ?? {}).length === 0 && !settings.gateway.allow_master_keys)
       throw new Refused(400, masterText)
     const named = await policies.of(key, org)
@@ -328,7 +332,9 @@ async function checked(
     return { applied: result.key, expiresIn }
   } catch (cause) {
     if (!(cause instanceof Invalid)) throw cause
-    throw new Refused(400, `Request malformed: ${cause.message}`, { more: { faults: cause.faults } })
+    throw new Refused(400, `Request malformed: ${cause.message}`.slice(0, 2000), {
+      more: { faults: toldFaults(cause.faults) }
+    })
   }
 }
 

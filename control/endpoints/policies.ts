@@ -1,9 +1,9 @@
 import Type from 'typebox'
 import { Policy } from '../../config/shape/policy.ts'
 import { Invalid } from '../../config/validate.ts'
-import { isPolicyId, policyIdText, ruleFaults } from '../../gateway/keys/check.ts'
+import { isPolicyId, partitionFault, policyIdText, ruleFaults } from '../../gateway/keys/check.ts'
 import { Conflict } from '../../gateway/store/store.ts'
-import { endpoint, Refused } from '../endpoint.ts'
+import { endpoint, Refused, toldFaults } from '../endpoint.ts'
 import type { ControlTools } from '../tools.ts'
 
 const PolicyResponse = Type.Object({
@@ -66,7 +66,7 @@ export const policies = [
       const id = body.id || body._id
       if (!id) throw new Refused(400, 'Unable to create policy without id.')
       mayWrite(safe(id), tools)
-      const policy = { ...checked(body, tools), id, _id: tools.random.bytes(12).toString('hex') }
+      const policy = { ...checked(id, body, tools), id, _id: tools.random.bytes(12).toString('hex') }
       policy.date_created = new Date(tools.clock.now()).toISOString()
       try {
         await put(id, policy, 0, tools)
@@ -93,7 +93,7 @@ export const policies = [
       const id = safe(params.id)
       if (body.id !== undefined && body.id !== id)
         throw new Refused(400, 'Request ID does not match that in policy! For Update operations these must match.')
-      const given = checked(body, tools)
+      const given = checked(id, body, tools)
       await change(id, tools, ({ _id, date_created, org_id }) => ({
         ...given,
         id,
@@ -135,10 +135,14 @@ function mayWrite(id: string, { policies }: ControlTools): void {
 }
 
 /** @throws Refused with all faults */
-function checked(body: Policy, { settings, clock }: ControlTools): Policy {
+function checked(id: string, body: Policy, { settings, clock }: ControlTools): Policy {
   const faults = ruleFaults(body, { matching: settings.gateway.endpoint_matching, ignoreCase: false })
   if (faults.length > 0)
-    throw new Refused(400, `Request malformed: ${new Invalid(faults).message}`, { more: { faults } })
+    throw new Refused(400, `Request malformed: ${new Invalid(faults).message}`.slice(0, 2000), {
+      more: { faults: toldFaults(faults) }
+    })
+  const partitions = partitionFault(id, body)
+  if (partitions !== null) throw new Refused(400, partitions)
   return { ...body, org_id: body.org_id || 'default', last_updated: String(Math.floor(clock.now() / 1000)) }
 }
 

@@ -1,5 +1,6 @@
+import { isRaw, parseExact, tooLarge } from '../../config/exactJson.ts'
 import { Extension } from '../../config/shape/api.ts'
-import { compile, type Fault, Invalid } from '../../config/validate.ts'
+import { compile, type Fault, Invalid, pointer } from '../../config/validate.ts'
 import { type Api, EXTENSION } from '../api.ts'
 import type { Matching } from '../paths.ts'
 import { readEndpoints } from './readEndpoints.ts'
@@ -102,11 +103,24 @@ function extensionOf(document: Record<string, unknown>, faults: Fault[]): Extens
     faults.push({ path: `/${EXTENSION}`, message: 'is required' })
     return null
   }
+  const extension = parseExact(JSON.stringify(document[EXTENSION]))
+  const large = rawPlaces(extension, `/${EXTENSION}`)
+  if (large.length > 0) {
+    faults.push(...large.map(path => ({ path, message: tooLarge })))
+    return null
+  }
   try {
-    return readExtension(JSON.parse(JSON.stringify(document[EXTENSION])))
+    return readExtension(extension)
   } catch (cause) {
     if (!(cause instanceof Invalid)) throw cause
     faults.push(...cause.faults.map(({ path, message }) => ({ path: `/${EXTENSION}${path}`, message })))
     return null
   }
+}
+
+/** Where integers lie that only raw JSON carries. */
+function rawPlaces(value: unknown, path: string): string[] {
+  if (typeof value !== 'object' || value === null) return []
+  if (isRaw(value)) return [path]
+  return Object.entries(value).flatMap(([name, inner]) => rawPlaces(inner, `${path}/${pointer(name)}`))
 }

@@ -193,7 +193,7 @@ export function readTimeout(
 const OWN_HEADERS = new Set(
   'connection content-length expect keep-alive proxy-connection te trailer transfer-encoding upgrade'.split(' ')
 )
-const UNKNOWN_VARIABLE = /\$svc_(?!meta\.[\w-]|context\.(?:path\b|remote_addr\b|headers_\w))[\w.-]*/
+export const UNKNOWN_VARIABLE = /\$svc_(?!meta\.[\w-]|context\.(?:path\b|remote_addr\b|headers_\w))[\w.-]*/
 
 export function readEdits(
   given: HeaderEditsExtension | undefined,

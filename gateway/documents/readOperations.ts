@@ -1,7 +1,7 @@
 import type { Extension, OperationExtension } from '../../config/shape/api.ts'
 import { pointer } from '../../config/validate.ts'
 import type { Api, Operation } from '../api.ts'
-import { comparePaths, literalPath, type Matching, type PathRule, pathRule } from '../paths.ts'
+import { CompileBudget, comparePaths, literalPath, type Matching, type PathRule, pathRule } from '../paths.ts'
 import type { Endpoint } from './readEndpoints.ts'
 import { readEdits, readRate, readTimeout } from './readMembers.ts'
 import { at, type Report, tried } from './report.ts'
@@ -13,6 +13,9 @@ export interface Ruled {
   readonly literal: string | null
   readonly ignoreCase: boolean
 }
+
+/** What the paths of one document may cost to compile: some 400 with expressions. */
+const MOST_COMPILED = 20_000
 
 /** What the extension says about the operations of the document, in order of precedence. */
 export function readOperations(
@@ -29,15 +32,19 @@ export function readOperations(
   }
   const acts = [...given.values()].some(operation => Object.values(operation).some(block => block.enabled))
   const everywhere = middleware.global.ignoreCase?.enabled ?? false
+  const budget = new CompileBudget(MOST_COMPILED)
   const ruled = endpoints.map(endpoint => {
     const extension = given.get(endpoint.id) ?? {}
     const { allow, block, ignoreAuthentication } = extension
     const ignoreCase = everywhere || [allow, block, ignoreAuthentication].some(rule => rule?.enabled && rule.ignoreCase)
     const read = () => ({
-      rule: pathRule(endpoint.path, { matching, ignoreCase }),
+      rule: pathRule(endpoint.path, { matching, ignoreCase }, budget),
       literal: literalPath(endpoint.path)
     })
-    const path = acts ? tried(read, message => inDocument(`/paths/${pointer(endpoint.path)}`, message)) : null
+    const wasSpent = budget.isSpent
+    // Too much is told once.
+    const report = (message: string) => void (wasSpent || inDocument(`/paths/${pointer(endpoint.path)}`, message))
+    const path = acts ? tried(read, report) : null
     const operation = readOperation(endpoint, path?.rule ?? never, extension, fault)
     return { operation, literal: path?.literal ?? null, ignoreCase }
   })

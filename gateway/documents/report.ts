@@ -1,3 +1,4 @@
+import { isRaw } from '../../config/exactJson.ts'
 import { Invalid } from '../../config/validate.ts'
 
 /** Takes one fault: where it is, as a JSON pointer, and what was expected. */
@@ -9,7 +10,7 @@ export function at(path: string, fault: Report): Report {
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isRaw(value)
 }
 
 /** The extension with its defaults, read from a copy: the document stays as it was given. */

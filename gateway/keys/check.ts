@@ -2,8 +2,9 @@ import type { Static } from 'typebox'
 import { type AccessRights, type ApiLimit, limitFaults } from '../../config/shape/limit.ts'
 import { Policy } from '../../config/shape/policy.ts'
 import { compile, type Fault, Invalid, pointer } from '../../config/validate.ts'
-import { type Matching, pathRule } from '../paths.ts'
-import { isObject, type Named } from './merge.ts'
+import { UNKNOWN_VARIABLE } from '../documents/readMembers.ts'
+import { CompileBudget, type Matching, pathRule } from '../paths.ts'
+import { isObject, isPartitioned, type Named } from './merge.ts'
 
 /** What a shape alone cannot say about keys and policies; asked wherever one comes in. */
 
@@ -12,22 +13,39 @@ const policyShape = compile(Policy)
 export const policyIdText = 'Invalid Policy ID: Allowed characters: a-z, A-Z, 0-9, ., _, -, ~'
 
 export function isPolicyId(id: string): boolean {
-  return /^[a-zA-Z0-9._~-]{1,256}$/.test(id)
+  // Dots alone are dot segments, which no client sends (RFC 3986 §5.2.4).
+  return /^(?!\.+$)[a-zA-Z0-9._~-]{1,256}$/.test(id)
 }
 
-type Ruled = ApiLimit & { readonly access_rights?: Static<typeof AccessRights>; readonly org_id?: string }
+/** Why a policy's partitions can never be applied (semantics §4.6); null: they can. */
+export function partitionFault(id: string, { partitions }: Policy): string | null {
+  if (!partitions?.per_api || !isPartitioned(partitions)) return null
+  return `cannot apply policy ${id} which has per_api and any of partitions set`
+}
+
+/** What the paths of a key or a policy may cost to compile, all APIs together. */
+const MOST_COMPILED = 10_000
+
+type Ruled = ApiLimit & {
+  readonly access_rights?: Static<typeof AccessRights>
+  readonly org_id?: string
+  readonly meta_data?: unknown
+}
 
 /** Faults of a key or a policy that has its shape. */
 export function ruleFaults(given: Ruled, matching: Matching): Fault[] {
   const faults = limitFaults(given, '')
   if (given.org_id?.includes('\0')) faults.push({ path: '/org_id', message: 'must not contain NUL' })
+  faults.push(...countedByFaults(given.meta_data))
+  const budget = new CompileBudget(MOST_COMPILED)
   for (const [apiId, right] of Object.entries(given.access_rights ?? {})) {
+    if (budget.isSpent) break
     const at = `/access_rights/${pointer(apiId)}`
     if (right.limit) faults.push(...limitFaults(right.limit, `${at}/limit`))
     for (const [i, { url }] of (right.allowed_urls ?? []).entries())
-      faults.push(...patternFaults(url, matching, `${at}/allowed_urls/${i}/url`))
+      faults.push(...patternFaults(url, matching, budget, `${at}/allowed_urls/${i}/url`))
     for (const [i, { path, methods }] of (right.endpoints ?? []).entries()) {
-      faults.push(...patternFaults(path, matching, `${at}/endpoints/${i}/path`))
+      faults.push(...patternFaults(path, matching, budget, `${at}/endpoints/${i}/path`))
       for (const [m, { limit }] of methods.entries())
         faults.push(...limitFaults(limit, `${at}/endpoints/${i}/methods/${m}/limit`))
     }
@@ -35,12 +53,24 @@ export function ruleFaults(given: Ruled, matching: Matching): Fault[] {
   return faults
 }
 
-function patternFaults(pattern: string, matching: Matching, path: string): Fault[] {
+/** `meta_data.rate_limit_pattern` */
+function countedByFaults(metaData: unknown): Fault[] {
+  const template = isObject(metaData) ? (metaData.rate_limit_pattern ?? '') : ''
+  const path = '/meta_data/rate_limit_pattern'
+  if (typeof template !== 'string') return [{ path, message: 'must be a text' }]
+  const unknown = UNKNOWN_VARIABLE.exec(template)
+  return unknown === null ? [] : [{ path, message: `has a variable that does not exist: ${unknown[0]}` }]
+}
+
+function patternFaults(pattern: string, matching: Matching, budget: CompileBudget, path: string): Fault[] {
+  const wasSpent = budget.isSpent
   try {
-    pathRule(pattern, matching)
+    pathRule(pattern, matching, budget)
     return []
   } catch (cause) {
     if (!(cause instanceof Invalid)) throw cause
+    // Told once.
+    if (wasSpent) return []
     return cause.faults.map(({ message }) => ({ path, message }))
   }
 }

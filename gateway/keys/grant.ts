@@ -1,8 +1,9 @@
 import type { Key } from '../../config/shape/key.ts'
 import type { AccessRight, ApiLimit } from '../../config/shape/limit.ts'
+import { Invalid } from '../../config/validate.ts'
 import { quotaCharge, type RateHabits, rateCharge } from '../counters/charges.ts'
 import type { Charge } from '../counters/counters.ts'
-import { comparePaths, type Matching, type PathRule, pathRule } from '../paths.ts'
+import { CompileBudget, comparePaths, type Matching, type PathRule, pathRule } from '../paths.ts'
 import { isEmptyLimit } from './merge.ts'
 import { type Asked, type Pattern, patternOf } from './pattern.ts'
 import type { Recent } from './recent.ts'
@@ -57,9 +58,9 @@ export class Grant {
 
   /**
    * @param hash the key's storage id
-   * @throws Invalid when a path pattern does not compile; they are checked when keys and policies are saved
    */
   constructor(key: Key, hash: string, org: string, right: AccessRight, tools: GrantTools) {
+    const lies = lazyRules(tools.matching)
     const limit = isEmptyLimit(right.limit) ? key : right.limit!
     this.right = right
     this.#limit = limit
@@ -69,7 +70,7 @@ export class Grant {
     this.rate = rateCharge(counterId('rate', hash, this.#scope), limit, tools.habits)
     this.quota = quotaCharge(counterId('quota', hash, this.#scope), limit)
     this.throttle = throttleOf(limit)
-    this.endpointLimits = endpointLimits(right, hash, this.#scope, this.quota, tools)
+    this.endpointLimits = endpointLimits(right, hash, this.#scope, this.quota, tools, lies)
     this.pattern = patternOf(key.meta_data)
     this.quotaMax = limit.quota_max ?? 0
     this.rateShown = { rate: limit.rate ?? 0, per: limit.per ?? 0 }
@@ -79,7 +80,7 @@ export class Grant {
         ? null
         : urls.map(({ url, methods }) => ({
             methods: new Set((methods ?? []).map(method => method.toUpperCase())),
-            matches: pathRule(url, tools.matching)
+            matches: lies(url)
           }))
   }
 
@@ -134,16 +135,45 @@ function throttleOf({ throttle_interval = 0, throttle_retry_limit = 0 }: ApiLimi
   return { intervalMs: Math.max(1, Math.round(throttle_interval * 1000)), retries: throttle_retry_limit }
 }
 
+/** What the paths of one right may cost to compile: twice what one key or policy may, as several may be merged. */
+const MOST_COMPILED = 20_000
+
+/**
+ * Rules that compile when they are first asked: whoever reads or counts keys needs none. Keys and policies are checked
+ * when they are saved, so only policies that were changed since can be too much together; what then does not compile
+ * takes no path.
+ */
+function lazyRules(matching: Matching): (pattern: string) => PathRule {
+  const budget = new CompileBudget(MOST_COMPILED)
+  return pattern => {
+    let rule: PathRule | null = null
+    return path => {
+      rule ??= ruleOrNone(pattern, matching, budget)
+      return rule(path)
+    }
+  }
+}
+
+function ruleOrNone(pattern: string, matching: Matching, budget: CompileBudget): PathRule {
+  try {
+    return pathRule(pattern, matching, budget)
+  } catch (cause) {
+    if (!(cause instanceof Invalid)) throw cause
+    return () => false
+  }
+}
+
 function endpointLimits(
   right: AccessRight,
   hash: string,
   scope: string,
   quota: Charge | null,
-  tools: GrantTools
+  tools: GrantTools,
+  rule: (pattern: string) => PathRule
 ): EndpointLimit[] {
   const limits = (right.endpoints ?? []).toSorted((a, b) => comparePaths(a.path, b.path))
   return limits.flatMap(({ path, methods }) => {
-    const lies = pathRule(path, tools.matching)
+    const lies = rule(path)
     return methods.map(({ name: given, limit }) => {
       const method = given.toUpperCase()
       const name = `${method}:${path}`

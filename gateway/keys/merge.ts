@@ -34,7 +34,7 @@ export function controls({ partitions = {} }: Policy, partition: Partition): boo
   return partitions[partition] === true || !(partitions.per_api === true || isPartitioned(partitions))
 }
 
-function isPartitioned({ acl, quota, rate_limit, complexity }: NonNullable<Policy['partitions']>): boolean {
+export function isPartitioned({ acl, quota, rate_limit, complexity }: NonNullable<Policy['partitions']>): boolean {
   return acl === true || quota === true || rate_limit === true || complexity === true
 }
 
@@ -259,7 +259,7 @@ function merge(into: Limit, partition: LimitPartition, from: ApiLimit): void {
     if (isFaster(from, into, 'firstStays')) {
       into.rate = from.rate!
       into.per = from.per!
-      if (from.smoothing === undefined) delete into.smoothing
+      if (!from.smoothing) delete into.smoothing
       else into.smoothing = from.smoothing
     }
     keepLarger(into, 'throttle_interval', from.throttle_interval)

@@ -7,7 +7,7 @@ import { parseJson, parseYaml } from '../../config/yaml.ts'
 import type { Changes } from '../changes/changes.ts'
 import type { Matching } from '../paths.ts'
 import type { Store } from '../store/store.ts'
-import { inlinePolicies, isPolicyId, policyIdText, readPolicy } from './check.ts'
+import { inlinePolicies, isPolicyId, partitionFault, policyIdText, readPolicy } from './check.ts'
 import { isObject, type Named } from './merge.ts'
 
 export interface PoliciesTools {
@@ -107,6 +107,8 @@ export class Policies {
         const policy = readPolicy(given, this.#matching)
         const id = policy.id || policy._id || name
         if (!isPolicyId(id)) throw new Invalid([{ path: '/id', message: `${id}: ${policyIdText}` }])
+        const partitions = partitionFault(id, policy)
+        if (partitions !== null) throw new Invalid([{ path: '/partitions', message: partitions }])
         const twin = filed.get(id)
         if (twin !== undefined) faults.push(`${file}: policy ${id} stands in ${twin.file} too`)
         else if ((await this.#store.get('policy', id)) !== null)

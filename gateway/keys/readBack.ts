@@ -30,7 +30,7 @@ export async function readBack(session: Session, counters: Pick<Counters, 'look'
     access_rights: Object.fromEntries(rights),
     is_inactive: key.is_inactive ?? false
   }
-  if (key.basic_auth_data !== undefined) {
+  if (key.basic_auth_data) {
     const { password: _password, ...shown } = key.basic_auth_data
     made.basic_auth_data = shown
   }

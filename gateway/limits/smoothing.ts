@@ -11,7 +11,7 @@ export interface Slope {
 }
 
 /** Null: no smoothing, because it is off, incomplete, or not below the rate (then the plain rate counts). */
-export function slopeOf(smoothing: Smoothing | undefined, allowed: number): Slope | null {
+export function slopeOf(smoothing: Smoothing | null | undefined, allowed: number): Slope | null {
   if (smoothing?.enabled !== true) return null
   const { threshold = 0, trigger = -1, step = 0, delay = 0 } = smoothing
   if (!(threshold >= 1 && threshold < allowed && trigger >= 0 && step >= 1 && delay > 0)) return null

@@ -164,7 +164,7 @@ class Forward implements UpstreamListener, Waiter {
     if (!this.ended) this.send()
   }
 
-  private send(target: Target | null = this.plan.targets.pick()): void {
+  private send(target: Target | null = this.plan.targets.pick(), fresh: 'fresh' | 'any' = 'any'): void {
     const { x, plan, tools } = this
     if (target === null) return this.refuse(refusals.hostsDown)
     this.target = target
@@ -183,7 +183,8 @@ class Forward implements UpstreamListener, Waiter {
         path: plan.path(x, target) + x.query,
         pairs,
         body: this.body,
-        trailers: te?.toLowerCase().includes('trailers') ?? false
+        trailers: te?.toLowerCase().includes('trailers') ?? false,
+        fresh: fresh === 'fresh'
       },
       this
     )
@@ -295,9 +296,12 @@ class Forward implements UpstreamListener, Waiter {
     const { code } = fault
     if (code === 'connect' || code === 'lookup' || code === 'connect_timeout' || code === 'tls')
       this.plan.targets.down(this.target!)
-    if (this.tries < 2 && !x.gone && this.mayRetry(fault)) {
-      const next = this.plan.targets.pick()
-      if (next !== null) return this.send(next)
+    const { targets } = this.plan
+    // A target that is out is not asked again, so all that are left may be asked in turn.
+    const goesOn = this.tries < 2 || (fault.retry === 'unsent' && targets.skips)
+    if (goesOn && !x.gone && this.mayRetry(fault)) {
+      const next = targets.another(this.target!)
+      if (next !== null) return this.send(next, fault.retry === 'unanswered' ? 'fresh' : 'any')
     }
     logFault(x, tools, this.target!, this.requestId, { code, tries: this.tries, cause: causes(fault.cause) })
     if (!this.headed) return this.refuse(FAULTS[code])

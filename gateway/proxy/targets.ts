@@ -26,7 +26,8 @@ export class Targets {
   private readonly slots: readonly number[]
   private readonly targets: readonly Target[]
   private readonly downUntil: number[]
-  private readonly skips: boolean
+  /** A target that failed is passed over for a while. */
+  readonly skips: boolean
   private readonly clock: Clock
   private next = 0
 
@@ -48,6 +49,15 @@ export class Targets {
       if (this.up(index)) return this.targets[index]!
     }
     return null
+  }
+
+  /** For another try: any other target that is up, else the same; null when all are out. */
+  another(failed: Target): Target | null {
+    for (let tries = 1; tries < this.slots.length; tries++) {
+      const next = this.pick()
+      if (next !== failed) return next
+    }
+    return this.pick()
   }
 
   /** A target refused or did not connect in time. */

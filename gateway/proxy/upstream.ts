@@ -26,6 +26,8 @@ export interface UpstreamRequest {
   readonly body: Buffer | RequestBody | null
   /** The client told that it takes trailers. */
   readonly trailers: boolean
+  /** Another try after a reused connection closed: only a new one will do, others may be closing as well. */
+  readonly fresh: boolean
 }
 
 /** Hears one answer. After `fault` or `end` nothing comes any more. */

@@ -1,5 +1,5 @@
 import type { Charge, Standing } from '../counters/counters.ts'
-import type { Exchange, Head } from '../exchange.ts'
+import { type Exchange, type Head, headerOf } from '../exchange.ts'
 import type { Tools } from './step.ts'
 
 /** `X-RateLimit-*` in both modes (semantics §5.3), the IETF pair behind its option, and `Retry-After` on 429. */
@@ -25,9 +25,13 @@ function secondsLeft(reset: number, now: number): number {
 /** On answers of the upstream alone (semantics §5.3). */
 function quotas(x: Exchange, pairs: string[]): void {
   const plan = x.limit
+  if (plan === null) {
+    // Nobody's quota: what an upstream says of its own is not contradicted.
+    if (headerOf(pairs, 'x-ratelimit-limit') === null)
+      pairs.push('X-RateLimit-Limit', '0', 'X-RateLimit-Remaining', '0', 'X-RateLimit-Reset', '0')
+    return
+  }
   dropRates(pairs)
-  if (plan === null)
-    return void pairs.push('X-RateLimit-Limit', '0', 'X-RateLimit-Remaining', '0', 'X-RateLimit-Reset', '0')
   const standing = plan.quota < 0 ? null : x.verdict!.standings[plan.quota]!
   pairs.push(
     'X-RateLimit-Limit',

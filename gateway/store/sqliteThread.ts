@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads'
+import { parseExact } from '../../config/exactJson.ts'
 import type { Log } from '../../config/world.ts'
 import type { Answer, Ask, Committed, Given } from './sqliteWorker.ts'
 import { Conflict, type Sequence, Unavailable } from './store.ts'
@@ -60,7 +61,7 @@ export async function startThread(given: Given, log: Log): Promise<Thread> {
     const { n } = answer
     const caller = callers.get(n)!
     if (answer.is === 'slice' || answer.is === 'end') {
-      for (const item of JSON.parse(answer.json) as unknown[]) caller.items.push(item)
+      for (const item of parseExact(answer.json) as unknown[]) caller.items.push(item)
     }
     if (answer.is === 'slice') {
       // Only after others had their turn: a long list must not delay requests.

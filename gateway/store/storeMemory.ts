@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { parseExact } from '../../config/exactJson.ts'
 import { type Placed, Places } from './places.ts'
 import type { Change, Document, Kind, Page, Query, Sequence, Store, Walk, Write } from './store.ts'
 import { Conflict, deletionsKept, Unavailable } from './store.ts'
@@ -142,7 +143,7 @@ export function storeMemory(): Store {
     async commit(writes) {
       mustBeOpen()
       // Through JSON, as any other store: the caller's object stays the caller's, and a body that is no JSON fails here too.
-      const bodies = writes.map(({ body }) => JSON.parse(JSON.stringify(body)) as unknown)
+      const bodies = writes.map(({ body }) => parseExact(JSON.stringify(body)))
       check(writes)
       const sequence = newest + 1
       for (const [i, write] of writes.entries()) {

@@ -2,6 +2,7 @@ import { closeSync, existsSync, mkdirSync, openSync, realpathSync } from 'node:f
 import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { parseExact } from '../../config/exactJson.ts'
 import type { Log } from '../../config/world.ts'
 import { type Connection, openReader } from './sqliteSchema.ts'
 import { type Reading, startThread, type Thread } from './sqliteThread.ts'
@@ -78,7 +79,7 @@ export async function storeSqlite({ path: given, log, maxBytes }: SqliteOptions)
       const row = read('SELECT org, rev, sequence, body FROM documents WHERE kind = ? AND id = ?', kind, id)
       if (row === undefined) return null
       const { org, rev, sequence, body } = row as { org: string; rev: number; sequence: number; body: string }
-      return { kind, id, org, rev, sequence, body: JSON.parse(body) as T }
+      return { kind, id, org, rev, sequence, body: parseExact(body) as T }
     },
 
     async list<T>(kind: Kind, query: Query): Promise<Page<T>> {

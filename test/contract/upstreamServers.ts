@@ -189,6 +189,7 @@ export function send(
     {
       target,
       method: 'GET',
+      fresh: false,
       path: '/',
       pairs: ['Host', target.authority],
       body: null,

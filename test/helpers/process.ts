@@ -6,6 +6,8 @@ import type { Test } from 'tap'
 
 export const SECRET = 'a-secret-of-the-process-tests'
 export const main = join(import.meta.dirname, '../../gateway/main.ts')
+/** What the scripts of package.json load before. */
+export const runtime = new URL('../../config/runtime.mjs', import.meta.url).href
 
 /** A process of its own, as users start it. */
 export interface Launched {

@@ -31,7 +31,10 @@ export async function upstream(
 }
 
 /** A server of raw bytes: `serve` gets each connection. */
-export async function rawUpstream(t: Test, serve: (socket: Socket) => void): Promise<{ url: string; port: number }> {
+export async function rawUpstream(
+  t: Test,
+  serve: (socket: Socket) => void
+): Promise<{ url: string; port: number; close: () => Promise<void> }> {
   const sockets = new Set<Socket>()
   const server = createRawServer(socket => {
     sockets.add(socket)
@@ -40,10 +43,11 @@ export async function rawUpstream(t: Test, serve: (socket: Socket) => void): Pro
     serve(socket)
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => {
+  const close = () => {
     for (const socket of sockets) socket.destroy()
-    server.close()
-  })
+    return new Promise<void>(resolve => server.close(() => resolve()))
+  }
+  t.teardown(close)
   const { port } = server.address() as AddressInfo
-  return { url: `http://127.0.0.1:${port}`, port }
+  return { url: `http://127.0.0.1:${port}`, port, close }
 }

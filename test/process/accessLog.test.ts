@@ -108,6 +108,49 @@ t.test('a client that left is 499, an upgrade 101', async t => {
   t.match(await process.line(({ api_id }) => api_id === 'ws'), { status: 101 })
 })
 
+t.test('what was no request, or no clear one, has its line too', async t => {
+  const process = launch(t, { settings: settings({ http_server_options: { read_timeout: 1 } }, memory) })
+  const url = await process.ready
+  const wrong: [string, number, string, string][] = [
+    ['GET /two HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400, 'ambiguous_request', ''],
+    [
+      'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',
+      400,
+      'ambiguous_request',
+      ''
+    ],
+    ['GET / HTTP/1.1\r\nHost : a\r\n\r\n', 400, 'ambiguous_request', ''],
+    [`GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431, 'header_overflow', ''],
+    ['NONSENSE / HTTP/1.1\r\nHost: a\r\n\r\n', 501, 'method_not_implemented', ''],
+    ['GET / HTTP/1.1\r\nHo', 408, 'head_timeout', ''],
+    ['GET /two/hosts?query HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n', 400, 'ambiguous_request', '/two/hosts'],
+    ['GET /frag#query HTTP/1.1\r\nHost: a\r\n\r\n', 400, 'ambiguous_request', '/frag']
+  ]
+  for (const [index, [text, status, refusal, path]] of wrong.entries()) {
+    await raw(url, text)
+    await until(() => process.lines().filter(({ msg }) => msg === 'access').length > index)
+    const line = process.lines().filter(({ msg }) => msg === 'access')[index]
+    t.match(
+      line,
+      { status, refusal, path, client: '127.0.0.1', api_id: '', host: '' },
+      JSON.stringify(text.slice(0, 60))
+    )
+    t.equal(Object.keys(line).length, 17)
+  }
+  t.equal(process.lines().filter(({ msg }) => msg === 'access').length, wrong.length)
+})
+
+t.test('an upstream that never answers has the time it was given, not the gateway', async t => {
+  const up = await upstream(t, () => {})
+  const process = launch(t, { settings: settings({ proxy_default_timeout: 1 }, memory) })
+  const url = await process.ready
+  await process.svc('POST', '/svc/apis/oas', api('slow', up.url))
+  t.equal((await fetch(`${url}/slow/`)).status, 504)
+  const { upstream_ms, gateway_ms, total_ms } = await process.line(({ api_id }) => api_id === 'slow')
+  t.ok(upstream_ms > gateway_ms, `${upstream_ms} of ${total_ms} ms`)
+  t.equal(upstream_ms + gateway_ms, total_ms)
+})
+
 t.test('SIGHUP opens the file anew; one that cannot be opened leaves the old one', async t => {
   const cwd = folder(t)
   mkdirSync(join(cwd, 'logs'))
@@ -125,7 +168,11 @@ t.test('SIGHUP opens the file anew; one that cannot be opened leaves the old one
   t.equal(linesOf(file)[0].path, '/second')
   renameSync(join(cwd, 'logs'), join(cwd, 'moved'))
   process.child.kill('SIGHUP')
-  await process.line(({ faults }) => faults !== undefined)
+  t.match(await process.line(({ msg }) => msg === 'the access log was not opened anew: the old file stays'), {
+    level: 'error',
+    cause: /access\.log/
+  })
+  await until(() => process.lines().filter(({ msg }) => msg === 'reloaded').length === 2)
   await fetch(`${url}/third`)
   await until(() => linesOf(join(cwd, 'moved/access.log')).length === 2)
   t.equal(process.stdout().includes('"msg":"access"'), false)

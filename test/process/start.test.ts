@@ -1,9 +1,18 @@
 import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { folder, type Launched, launch, main, SECRET, settings } from '../helpers/process.ts'
+import { folder, type Launched, launch, main, runtime, SECRET, settings } from '../helpers/process.ts'
 
 t.setTimeout(180_000)
 
@@ -42,7 +51,10 @@ t.test('faults in settings are all printed, with status 2, and nothing is starte
   t.same(readdirSync(cwd), ['settings.json'])
   await refuses(t, launch(t, { cwd, settings: null, args: ['--config', 'nowhere.json'] }), 2, /nowhere\.json/)
   await refuses(t, launch(t, { cwd, settings: null, args: ['--surprise'] }), 2, /--surprise is not known/)
-  await refuses(t, launch(t, { cwd, settings: null, env: { SVC_CONFIG: 'elsewhere.json' } }), 2, /elsewhere\.json/)
+  const env = { SVC_CONFIG: 'elsewhere.json', SVC_GATEWAY__NOPE: '1' }
+  const nowhere = launch(t, { cwd, settings: null, env })
+  await refuses(t, nowhere, 2, /elsewhere\.json/)
+  t.match(nowhere.stderr(), /SVC_GATEWAY__NOPE is not known/)
 })
 
 t.test('SVC_CONFIG names the settings file, and --config wins over it', async t => {
@@ -52,6 +64,38 @@ t.test('SVC_CONFIG names the settings file, and --config wins over it', async t 
   t.match(await started.ready, /^http:\/\/127\.0\.0\.1:\d+$/)
   const other = launch(t, { cwd, settings: null, args: ['--config=b.json'], env: { SVC_CONFIG: 'a.json' } })
   await refuses(t, other, 2, /b\.json/)
+})
+
+t.test('a Node that is too old gets one sentence, with status 2', async t => {
+  const old = `data:text/javascript,Object.defineProperty(process,'versions',{value:{...process.versions,node:'20.1.0'}})`
+  const process = launch(t, { node: [`--import=${old}`, '--import', runtime] })
+  await refuses(t, process, 2, /^Node 20\.1\.0 is too old for the gateway\. "npm start" brings the right one along/)
+  t.equal(process.stderr().trimEnd().split('\n').length, 1)
+})
+
+t.test('what starts the gateway loads the check of the run-time first', async t => {
+  const { scripts } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'))
+  for (const name of ['start', 'gateway'])
+    t.match(scripts[name], / --import \.\/config\/runtime\.mjs gateway\/main\.ts$/)
+})
+
+t.test('a package whose folder was removed is missed, whatever npm has noted', async t => {
+  const cwd = folder(t)
+  const root = join(import.meta.dirname, '../..')
+  mkdirSync(join(cwd, 'config'))
+  for (const file of ['config/install.mjs', 'package-lock.json']) copyFileSync(join(root, file), join(cwd, file))
+  mkdirSync(join(cwd, 'node_modules'))
+  for (const name of readdirSync(join(root, 'node_modules')))
+    if (name !== 'undici') symlinkSync(join(root, 'node_modules', name), join(cwd, 'node_modules', name))
+  // Stands in for npm, which would go to the network.
+  mkdirSync(join(cwd, 'bin'))
+  writeFileSync(join(cwd, 'bin/npm'), '#!/bin/sh\necho "npm $*"; exit 1\n', { mode: 0o755 })
+  const PATH = `${join(cwd, 'bin')}:${process.env.PATH}`
+  const shown = await run(t, 'node config/install.mjs', cwd, { PATH })
+  t.match(shown, /installing packages \(undici is missing\)/)
+  t.match(shown, /npm ci /)
+  symlinkSync(join(root, 'node_modules/undici'), join(cwd, 'node_modules/undici'))
+  t.equal(await run(t, 'node config/install.mjs', cwd, { PATH }), '')
 })
 
 t.test('a port that is taken is told in one line, with status 3', async t => {
@@ -122,7 +166,8 @@ t.test('a secret from the environment is neither kept nor shown', async t => {
   await started.ready
   t.notOk(existsSync(join(cwd, 'data/secrets')))
   t.notOk(started.stdout().includes(SECRET))
-  t.match(await run(t, commands[0], cwd, { SVC_GATEWAY__SECRET: SECRET }), /^svc_\S+\n$/)
+  t.notMatch(commands[0], '$SVC', 'another terminal does not have the variable')
+  t.match(await run(t, commands[0].replace('put the value of SVC_GATEWAY__SECRET here', SECRET), cwd), /^svc_\S+\n$/)
 })
 
 t.test('with a settings file there is no sample and nothing is generated', async t => {

@@ -1,9 +1,9 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { api } from '../helpers/gateway.ts'
-import { folder, launch, SECRET, settings } from '../helpers/process.ts'
+import { folder, launch, runtime, SECRET, settings } from '../helpers/process.ts'
 import { upstream } from '../helpers/upstream.ts'
 
 t.setTimeout(180_000)
@@ -156,6 +156,60 @@ t.test('what nobody caught is told in one line and ends the process with status 
     t.match(process.lines().at(-1), { level: 'error', msg: 'fault: the process ends', cause: 'Error: unforeseen' })
     t.equal(process.stderr(), '')
   }
+})
+
+t.test('a signal before anything of it is loaded ends it with status 0; SIGHUP does nothing there', async t => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    // Keeps the start where it is.
+    const hold = `data:text/javascript,console.log('{"msg":"loading"}');await new Promise(()=>setInterval(()=>{},1e9))`
+    const process = launch(t, { node: ['--import', runtime, `--import=${hold}`] })
+    await process.line(({ msg }) => msg === 'loading')
+    process.child.kill('SIGHUP')
+    process.child.kill(signal)
+    t.equal(await process.ended, 0, signal)
+  }
+})
+
+t.test('once it serves, signals are its own: it reloads and stops in order', async t => {
+  const process = launch(t, { node: ['--import', runtime], settings: settings({}, memory) })
+  await process.ready
+  process.child.kill('SIGHUP')
+  await process.line(({ msg }) => msg === 'reloaded')
+  process.child.kill('SIGTERM')
+  t.equal(await process.ended, 0)
+  t.equal(process.lines().at(-1).msg, 'stopped')
+})
+
+t.test('heads that never come to their end do not hold up the stop', async t => {
+  const process = launch(t, { settings: settings({ graceful_shutdown_timeout_duration: 600 }, memory) })
+  const url = new URL(await process.ready)
+  const half = 'GET /hello HTTP/1.1\r\nHo'
+  // Half-open: the gateway's end of the connection is not answered by one of theirs.
+  const open = (text: string) => {
+    const socket = connect({ port: Number(url.port), host: url.hostname, allowHalfOpen: true })
+    socket.on('error', () => {})
+    t.teardown(() => void socket.destroy())
+    socket.write(text)
+    return socket
+  }
+  const second = open(`GET /hello HTTP/1.1\r\nHost: a\r\n\r\n${half}`)
+  open(half)
+  open('')
+  await new Promise(resolve => second.once('data', resolve))
+  process.child.kill('SIGTERM')
+  t.equal(await process.ended, 0)
+  t.notOk(process.lines().some(({ msg }) => msg === 'requests under way were cut off'))
+})
+
+t.test('a data folder that is away shows in /ready, and so does its return', async t => {
+  const cwd = folder(t)
+  const process = launch(t, { cwd })
+  const url = await process.ready
+  t.equal(await ready(url), 200)
+  renameSync(join(cwd, 'data'), join(cwd, 'moved'))
+  await until(async () => (await ready(url)) === 503)
+  renameSync(join(cwd, 'moved'), join(cwd, 'data'))
+  await until(async () => (await ready(url)) === 200)
 })
 
 t.test('a signal while it starts ends it with status 0', async t => {

@@ -33,7 +33,7 @@ function watched() {
 }
 
 /** Tells whether a chunked message has come to its end, in whatever pieces its last bytes come. */
-function endSeen(): (data: Buffer) => boolean {
+function endSeen(): (data: Buffer | string) => boolean {
   let last = ''
   return data => {
     last = (last + data.toString('latin1', Math.max(0, data.length - END.length))).slice(-END.length)

@@ -32,6 +32,8 @@ export class Pool implements Owner, Holder {
   private firstWaiting: DirectFlight | null = null
   private lastWaiting: DirectFlight | null = null
   private waiting = 0
+  /** Requests that take nothing but a new connection. */
+  private readonly fresh: DirectFlight[] = []
   private sweeps = 0
   private closed = false
 
@@ -43,6 +45,11 @@ export class Pool implements Owner, Holder {
   }
 
   send(flight: DirectFlight): void {
+    if (flight.request.fresh && this.open.size < this.most) {
+      flight.holder = this
+      this.fresh.push(flight)
+      return this.connect()
+    }
     const connection = this.idle.pop()
     if (connection !== undefined) return connection.take(flight)
     if (this.waiting >= MOST_WAITING) {
@@ -54,7 +61,9 @@ export class Pool implements Owner, Holder {
 
   connected(connection: Connection): void {
     this.connecting--
-    this.ready(connection)
+    const flight = this.fresh.shift()
+    if (flight === undefined) this.ready(connection)
+    else connection.take(flight)
   }
 
   ready(connection: Connection): void {
@@ -72,8 +81,8 @@ export class Pool implements Owner, Holder {
     this.open.delete(connection)
     this.connecting--
     this.session = undefined
-    const flight = this.firstWaiting
-    if (flight !== null) this.dequeue(flight)
+    const flight = this.fresh[0] ?? this.firstWaiting
+    if (flight !== null) this.abandon(flight)
     this.connect()
     flight?.listener.fault(fault)
   }
@@ -82,13 +91,16 @@ export class Pool implements Owner, Holder {
     this.open.delete(connection)
     const at = this.idle.indexOf(connection)
     if (at >= 0) this.idle.splice(at, 1)
-    // All others have been idle for longer: another try must not meet the same end.
+    // All others have been idle for longer.
     if (stale) for (const each of this.idle.splice(0)) each.destroy()
     this.connect()
   }
 
   abandon(flight: DirectFlight): void {
-    this.dequeue(flight)
+    const at = this.fresh.indexOf(flight)
+    if (at < 0) return this.dequeue(flight)
+    this.fresh.splice(at, 1)
+    flight.holder = null
   }
 
   resume(): void {}
@@ -101,7 +113,7 @@ export class Pool implements Owner, Holder {
 
   /** Has neither connections nor requests. */
   get unused(): boolean {
-    return this.open.size === 0 && this.waiting === 0
+    return this.open.size === 0 && this.waiting + this.fresh.length === 0
   }
 
   close(): void {
@@ -111,12 +123,16 @@ export class Pool implements Owner, Holder {
       this.dequeue(flight)
       flight.listener.fault(new UpstreamFault('connect', 'no', cause))
     }
+    for (const flight of this.fresh.splice(0)) {
+      flight.holder = null
+      flight.listener.fault(new UpstreamFault('connect', 'no', cause))
+    }
     for (const each of [...this.open]) each.fail('reset', cause)
   }
 
   /** As many as requests wait, up to the bound; whichever is ready first takes the request that waits longest. */
   private connect(): void {
-    while (!this.closed && this.connecting < this.waiting && this.open.size < this.most) {
+    while (!this.closed && this.connecting < this.waiting + this.fresh.length && this.open.size < this.most) {
       this.connecting++
       this.open.add(new Connection(this))
     }
