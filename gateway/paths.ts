@@ -226,6 +226,8 @@ const MAX_PATTERN = 2048
 const MAX_PROGRAM = 2000
 /** What compiling costs beside the instructions, in instructions. */
 const BASE_COST = 20
+/** What a class of Unicode's takes, in instructions. */
+const UNICODE_COST = 20
 /** Instructions of all expressions that are remembered. */
 const REMEMBERED = 200_000
 
@@ -562,21 +564,23 @@ function compiled(source: string, flags: number, budget: CompileBudget): RE2JS {
   if (budget.isSpent && !budget.has(name)) throw tooMuch()
   const known = remembered.get(name)
   if (known !== undefined) {
-    budget.take(name, known.programSize() + BASE_COST)
+    budget.take(name, costOf(source))
     remembered.delete(name)
     remembered.set(name, known)
     return known
   }
+  // Before it is compiled, as that alone may take long.
+  const cost = costOf(source)
+  budget.take(name, cost)
+  if (cost > 3 * MAX_PROGRAM) throw invalid('is too large an expression')
   let expression: RE2JS
   try {
     expression = RE2JS.compile(source, flags)
   } catch (cause) {
-    if (!(cause instanceof RE2JSException)) throw cause
-    budget.take(name, source.length + BASE_COST)
-    throw invalid(`does not compile: ${cause.message}`)
+    if (cause instanceof RE2JSException) throw invalid(`does not compile: ${cause.message}`)
+    throw cause
   }
   const size = expression.programSize()
-  budget.take(name, size + BASE_COST)
   if (size > MAX_PROGRAM) throw invalid('is too large an expression')
   remembered.set(name, expression)
   rememberedSize += size + BASE_COST
@@ -586,6 +590,33 @@ function compiled(source: string, flags: number, budget: CompileBudget): RE2JS {
     rememberedSize -= one.programSize() + BASE_COST
   }
   return expression
+}
+
+/** Instructions of an expression as far as its text tells, repetitions written out; what takes as long counts as much. */
+function costOf(source: string): number {
+  // Of the groups around; the last stands for what is read now.
+  const open = [0]
+  let last = 0
+  for (let i = 0; i < source.length; i++) {
+    const letter = source[i]!
+    const repeat = letter === '{' ? /^\{(\d{1,4})(?:,(\d{0,4}))?\}/.exec(source.slice(i, i + 11)) : null
+    if (letter === '(') {
+      open.push(0)
+      continue
+    }
+    let added = 1
+    if (repeat !== null) {
+      added = last * Math.max(Number(repeat[1]), Number(repeat[2] ?? 0))
+      last += added
+      i += repeat[0].length - 1
+    } else {
+      if (letter === ')' && open.length > 1) added = open.pop()! + 2
+      else if (letter === '\\' && /[pP]/.test(source[++i] ?? '')) added = UNICODE_COST
+      last = added
+    }
+    open[open.length - 1]! += added
+  }
+  return open.reduce((sum, each) => sum + each, BASE_COST)
 }
 
 function tooMuch(): Invalid {

@@ -248,6 +248,8 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
   /** The parser gave up on this connection; it calls again with each further packet. */
   function clientError(error: NodeJS.ErrnoException, socket: Client): void {
     if (error.code === 'ECONNRESET') return void socket.destroy()
+    // It left in the middle of a body: no nonsense, and nobody to tell.
+    if (error.code === 'HPE_INVALID_EOF_STATE' && socket.exchange !== null) return void socket.destroy()
     // Its last answer is on the way: cutting now could take that away from the client.
     if (socket.refusal !== null || !socket.writable) return
     const refusal =

@@ -1,7 +1,15 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { Invalid } from '../config/validate.ts'
-import { behindSegments, comparePaths, literalPath, normalPath, pathRule, resolveDots } from '../gateway/paths.ts'
+import {
+  behindSegments,
+  CompileBudget,
+  comparePaths,
+  literalPath,
+  normalPath,
+  pathRule,
+  resolveDots
+} from '../gateway/paths.ts'
 
 const forms = ['contains', 'prefix', 'exact'] as const
 
@@ -125,7 +133,8 @@ t.test('hand-made matching of templates says the same as an expression', async (
         const path = normalPath(`/${segments.join('/')}`)
         const source = pattern.replace(/\./g, '\\.').replace(/\{p\}/g, '[^/]+')
         return (
-          pathRule(pattern, { matching: 'exact', ignoreCase: false })(path) === new RegExp(`^${source}$`).test(path)
+          pathRule(pattern, { matching: 'exact', ignoreCase: false })(path) === new RegExp(`^${source}$`).test(path) &&
+          pathRule(pattern, { matching: 'prefix', ignoreCase: false })(path) === new RegExp(`^${source}`).test(path)
         )
       }
     )
@@ -299,4 +308,28 @@ t.test('what is cut off and what remains are the normal form together', async ()
       return normal === '/a' || normalPath(behindSegments(raw, 1)) === normal.slice(2)
     })
   )
+})
+
+t.test('a budget ends compiling, whatever was compiled before', async t => {
+  const exact = { matching: 'exact', ignoreCase: false } as const
+  const pattern = (i: number) => `^/[a-z]{1,100}x${i}$`
+  const count = () => {
+    const budget = new CompileBudget(2000)
+    for (let i = 0; i < 1000; i++) if (refused(() => pathRule(pattern(i), exact, budget))) return i
+    return Number.POSITIVE_INFINITY
+  }
+  const first = count()
+  t.ok(first > 2 && first < 20, String(first))
+  t.equal(count(), first)
+  const budget = new CompileBudget(2000)
+  for (let i = 0; i < 100; i++) pathRule(pattern(0), exact, budget)
+  for (let i = 0; i < 10_000; i++) pathRule(`/p/{id}/${i}`, exact, budget)
+  t.ok(refused(() => pathRule(`^${'(x{900})'.repeat(2)}$`, exact, budget)))
+  t.ok(budget.isSpent)
+  t.notOk(
+    refused(() => pathRule(pattern(0), exact, budget)),
+    'what was taken stays'
+  )
+  t.notOk(refused(() => pathRule('/literal', exact, budget)))
+  t.ok(refused(() => pathRule('^/new$', exact, budget)))
 })

@@ -261,3 +261,15 @@ t.test('the schema accepts what the gateway accepts and refuses what it does not
   t.notOk(check({ ...extension, unknown: 1 }))
   t.equal((await call('GET', '/svc/schema?oasVersion=2.0')).status, 400)
 })
+
+t.test('integers come back digit by digit, as JSON and as YAML', async t => {
+  const { call } = await setUp(t)
+  const text = JSON.stringify(documentOf('a', '/a/', { 'x-maximum': [0] })).replace('[0]', '[9223372036854775807,1]')
+  t.equal((await call('POST', '/svc/apis/oas', text)).status, 200)
+  t.equal((await call('GET', '/svc/apis/oas/a')).text, text)
+  t.equal((await call('GET', '/svc/apis/oas')).text, `[${text}]`)
+  const yaml = await call('GET', '/svc/apis/oas/a', undefined, { Accept: 'application/yaml' })
+  t.match(yaml.text, '- 9223372036854775807\n')
+  t.equal((await call('PUT', '/svc/apis/oas/a', yaml.text, { 'Content-Type': 'application/yaml' })).status, 200)
+  t.equal((await call('GET', '/svc/apis/oas/a')).text, text)
+})

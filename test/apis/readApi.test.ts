@@ -1,5 +1,6 @@
 import t from 'tap'
 import { Invalid } from '../../config/validate.ts'
+import { parseJson } from '../../config/yaml.ts'
 import type { Api } from '../../gateway/api.ts'
 import { readApi } from '../../gateway/documents/readApi.ts'
 
@@ -526,4 +527,31 @@ t.test('the operation that a request is follows the precedence of paths', async 
   const prefix = readApi(document, { source: 'store', matching: 'prefix' })
   t.equal(prefix.operation('GET', '/users/me/more')?.path, '/users/me')
   t.equal(prefix.operation('GET', '/users/7/x/more')?.path, '/users/{id}/x')
+})
+
+t.test('expressions in paths are bounded together, plain paths are not', async t => {
+  const paths = (count: number, path: (i: number) => string) =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [path(i), { get: { operationId: `o${i}` } }]))
+  const operations = { o0: { block: { enabled: true } } }
+  const change = { '@/middleware': { operations } }
+  t.doesNotThrow(() => read({ ...change, '/paths': paths(10_000, i => `/p/{id}/${i}`) }))
+  t.doesNotThrow(() => read({ ...change, '/paths': paths(300, i => `/p/{id:[0-9]+}/${i}`) }))
+  t.same(
+    faultsOf({ ...change, '/paths': paths(2000, i => `/p{n:[a-z]{1,200}}/${i}`) }).map(path =>
+      path.replace(/1\d+$/, '1N')
+    ),
+    ['/paths/~1p{n:[a-z]{1,200}}~1N']
+  )
+})
+
+t.test('an integer that no double carries is a fault in the extension', async t => {
+  const document = parseJson(
+    JSON.stringify(
+      documentOf({ '@/middleware': { global: { requestSizeLimit: { enabled: true, value: 7 } } } })
+    ).replace('"value":7', '"value":9223372036854775807'),
+    'exact'
+  )
+  t.throws(() => readApi(document, given), {
+    message: `/${EXTENSION}/middleware/global/requestSizeLimit/value is an integer that a double cannot carry (beyond 2^53)`
+  })
 })

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import type { Test } from 'tap'
+import { parseExact } from '../../config/exactJson.ts'
 import {
   type Change,
   Conflict,
@@ -78,6 +79,13 @@ export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void 
       t.strictSame(await ids(store, { org: id }), [id])
     }
     t.strictSame(await ids(store, {}), odd)
+  })
+
+  withStore('large integers come back digit by digit', async (t, store) => {
+    const text = '{"a":9223372036854775807,"b":[-9223372036854775808]}'
+    await store.commit([key('a', parseExact(text))])
+    t.equal(JSON.stringify((await store.get('key', 'a'))?.body), text)
+    t.equal(JSON.stringify((await store.list('key', everything)).documents[0]?.body), text)
   })
 
   withStore('a deleted document is gone, deleting what is absent changes nothing', async (t, store) => {

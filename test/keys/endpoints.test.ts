@@ -360,7 +360,7 @@ t.test('names from outside cannot reach the prototype', async t => {
   const evil = '{"access_rights":{"__proto__":{}}}'
   t.match(await ask('POST', '/keys/alice', evil), {
     status: 400,
-    body: { faults: [{ path: '/access_rights/__proto__' }] }
+    body: { faults: [{ pointer: '/access_rights/__proto__' }] }
   })
   t.equal((await ask('POST', '/keys/alice', { access_rights: { constructor: {} } })).status, 200)
   t.equal(await call('alice', 'constructor'), 'passed')
@@ -426,4 +426,125 @@ t.test('policies: create, read, list, replace, delete', async t => {
   ]
   for (const [method, path, given, message] of bad)
     t.match(await ask(method, path, given), { status: 400, body: { message } })
+})
+
+t.test('paths that take too long to compile together are refused, and told once', async t => {
+  const { ask } = await gate(t)
+  const urls = (count: number, more = '') =>
+    Array.from({ length: count }, (_, i) => ({ url: `^/[a-z]{1,200}x${i}${more}$`, methods: ['GET'] }))
+  const tooMuch = /^\/access_rights\/.* is one expression too many/
+  for (const [path, more] of [
+    ['/keys/alice', {}],
+    ['/policies', { id: 'gold' }]
+  ] as const) {
+    const one = await ask('POST', path, { ...more, access_rights: { a: { allowed_urls: urls(100) } } })
+    t.equal(one.status, 400)
+    const { faults } = one.body as unknown as { faults: { pointer: string; message: string }[] }
+    t.equal(faults.length, 1)
+    t.match(`${faults[0]!.pointer} ${faults[0]!.message}`, tooMuch)
+    const apis = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`a${i}`, { allowed_urls: urls(1, `${i}`) }]))
+    t.equal((await ask('POST', path, { ...more, access_rights: apis })).status, 400, 'over all APIs')
+    const plain = Array.from({ length: 200 }, (_, i) => ({ url: `/orders/{id}/${i}`, methods: ['GET'] }))
+    t.equal((await ask('POST', path, { ...more, access_rights: { a: { allowed_urls: plain } } })).status, 200)
+    t.match(await ask('POST', path, { ...more, access_rights: { a: { allowed_urls: [...plain, plain[0]] } } }), {
+      status: 400,
+      body: { faults: [{ pointer: '/access_rights/a/allowed_urls', message: /more than 200/ }] }
+    })
+  }
+})
+
+t.test('policies that are sound each may be too much together', async t => {
+  const { ask, keys } = await gate(t)
+  const apply_policies = ['p0', 'p1', 'p2', 'p3', 'p4', 'p5']
+  const policy = (id: string, count: number) => {
+    const url = (i: number) => ({ url: `^/[a-z]{1,200}${id}x${i}$`, methods: ['GET'] })
+    return { id, access_rights: { a: { allowed_urls: Array.from({ length: count }, (_, i) => url(i)) } } }
+  }
+  for (const id of apply_policies) t.equal((await ask('POST', '/policies', policy(id, 1))).status, 200)
+  t.equal((await ask('POST', '/keys/alice', { apply_policies })).status, 200)
+  for (const id of apply_policies) t.equal((await ask('PUT', `/policies/${id}`, policy(id, 20))).status, 200)
+  t.match(await ask('POST', '/keys/bobby', { apply_policies }), { status: 400, body: { message: /too many/ } })
+  const grant = (await keys.find('default', 'alice'))!.grant('a')!
+  t.notOk(grant.allows('GET', '/nowhere'), 'all are asked')
+  t.ok(grant.allows('GET', '/abcp0x3'))
+  t.notOk(grant.allows('GET', '/abcp5x19'), 'what is too much takes no path')
+})
+
+t.test('policies that nobody could reach or apply are refused when they are saved', async t => {
+  const { ask } = await gate(t)
+  for (const id of ['.', '..', '...']) t.match(await ask('POST', '/policies', { id }), { status: 400 }, id)
+  t.equal((await ask('POST', '/policies', { id: '.a' })).status, 200)
+  const message = 'cannot apply policy gold which has per_api and any of partitions set'
+  for (const other of ['acl', 'quota', 'rate_limit', 'complexity']) {
+    const given = { id: 'gold', partitions: { per_api: true, [other]: true } }
+    t.match(await ask('POST', '/policies', given), { status: 400, body: { message } }, other)
+  }
+  t.equal((await ask('POST', '/policies', { id: 'gold', partitions: { per_api: true, acl: false } })).status, 200)
+  t.match(await ask('PUT', '/policies/gold', { partitions: { per_api: true, acl: true } }), {
+    status: 400,
+    body: { message }
+  })
+})
+
+t.test('a rate_limit_pattern that cannot work is refused when it is saved', async t => {
+  const { ask } = await gate(t)
+  const pointer = '/meta_data/rate_limit_pattern'
+  for (const [rate_limit_pattern, message] of [
+    [7, 'must be a text'],
+    [['a'], 'must be a text'],
+    ['$svc_context.user', /does not exist: \$svc_context.user/],
+    ['a-$svc_id', /does not exist: \$svc_id/]
+  ] as const)
+    for (const [path, more] of [
+      ['/keys/alice', { access_rights: rights }],
+      ['/policies', { id: 'gold' }]
+    ] as const)
+      t.match(await ask('POST', path, { ...more, meta_data: { rate_limit_pattern } }), {
+        status: 400,
+        body: { faults: [{ pointer, message }] }
+      })
+  const rate_limit_pattern = '$svc_meta.team-$svc_context.headers_X_Id$svc_context.path$svc_context.remote_addr'
+  const meta_data = { rate_limit_pattern }
+  t.equal((await ask('POST', '/keys/alice', { access_rights: rights, meta_data })).status, 200)
+})
+
+t.test('null stands for what is absent', async t => {
+  const { ask, call } = await gate(t)
+  const nothing = { monitor: null, smoothing: null, basic_auth_data: null, jwt_data: null }
+  const given = { ...nothing, rate: 1, per: 1, access_rights: { a: { limit: { smoothing: null, rate: 1, per: 1 } } } }
+  t.equal((await ask('POST', '/keys/alice', given)).status, 200)
+  t.equal((await ask('GET', '/keys/alice')).status, 200)
+  t.equal(await call('alice', 'a'), 'passed')
+  const policy = { id: 'gold', smoothing: null, rate: 1, per: 1, access_rights: rights }
+  t.equal((await ask('POST', '/policies', policy)).status, 200)
+  t.equal((await ask('POST', '/keys/bobby', { apply_policies: ['gold'] })).status, 200)
+  t.equal(await call('bobby', 'a1'), 'passed')
+})
+
+t.test('one wrong member is one fault, at its pointer', async t => {
+  const { ask } = await gate(t)
+  for (const [body, pointer] of [
+    [{ access_rights: 7 }, '/access_rights'],
+    [{ access_rights: { a: { limit: [] } } }, '/access_rights/a/limit'],
+    [{ access_rights: { a: { allowed_urls: [{ url: 1, methods: null }] } } }, '/access_rights/a/allowed_urls/0/url'],
+    [{ smoothing: 'on' }, '/smoothing'],
+    [{ tags: 'a' }, '/tags'],
+    [{ meta_data: { n: JSON.parse('9e0') }, monitor: 1 }, '/monitor']
+  ] as const) {
+    const { status, body: answer } = await ask('POST', '/keys/create', body)
+    const { faults } = answer as unknown as { faults: { pointer: string }[] }
+    t.equal(status, 400)
+    t.strictSame(
+      faults.map(fault => fault.pointer),
+      [pointer]
+    )
+  }
+})
+
+t.test('an integer that no double carries is refused in a key, not changed', async t => {
+  const { ask } = await gate(t)
+  t.match(await ask('POST', '/keys/create', '{"meta_data":{"account":9223372036854775807}}'), {
+    status: 400,
+    body: { faults: [{ pointer: '/meta_data/account', message: /double/ }] }
+  })
 })

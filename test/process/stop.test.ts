@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
@@ -199,17 +199,6 @@ t.test('heads that never come to their end do not hold up the stop', async t => 
   process.child.kill('SIGTERM')
   t.equal(await process.ended, 0)
   t.notOk(process.lines().some(({ msg }) => msg === 'requests under way were cut off'))
-})
-
-t.test('a data folder that is away shows in /ready, and so does its return', async t => {
-  const cwd = folder(t)
-  const process = launch(t, { cwd })
-  const url = await process.ready
-  t.equal(await ready(url), 200)
-  renameSync(join(cwd, 'data'), join(cwd, 'moved'))
-  await until(async () => (await ready(url)) === 503)
-  renameSync(join(cwd, 'moved'), join(cwd, 'data'))
-  await until(async () => (await ready(url)) === 200)
 })
 
 t.test('a signal while it starts ends it with status 0', async t => {
