@@ -227,7 +227,7 @@ const MAX_PROGRAM = 2000
 /** What compiling costs beside the instructions, in instructions. */
 const BASE_COST = 20
 /** What a class of Unicode's takes, in instructions. */
-const UNICODE_COST = 20
+const UNICODE_COST = 50
 /** Instructions of all expressions that are remembered. */
 const REMEMBERED = 200_000
 
@@ -606,7 +606,8 @@ function costOf(source: string): number {
     }
     let added = 1
     if (repeat !== null) {
-      added = last * Math.max(Number(repeat[1]), Number(repeat[2] ?? 0))
+      // Each may have a choice before it.
+      added = (last + 1) * Math.max(Number(repeat[1]), Number(repeat[2] ?? 0))
       last += added
       i += repeat[0].length - 1
     } else {
