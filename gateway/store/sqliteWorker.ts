@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs'
+import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { list, type Reading, since, walk } from './sqliteRead.ts'
 import { type Connection, openReader, openWriter } from './sqliteSchema.ts'
@@ -51,6 +52,9 @@ const busy = 5
 
 const { path, maxBytes } = workerData as Given
 const port = parentPort!
+// Where both share one core, a list must not take the time of requests: on Linux 0 is the calling thread alone, elsewhere
+// it would be the whole process.
+if (process.platform === 'linux') setPriority(0, 10)
 const answer = (message: Answer) => port.postMessage(message)
 
 let writer: Connection | null = null
