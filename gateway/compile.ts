@@ -8,22 +8,12 @@ export function compileRoute(api: Api, tools: Tools): Route {
   const runs: Run[] = []
   const heads: Head[] = []
   const after: After[] = []
-  const closers: (() => Promise<void>)[] = []
   for (const step of order) {
     const made = step.make(api, tools)
     if (made === null) continue
     if (made.run !== undefined) runs.push(made.run)
     if (made.head !== undefined) heads.push(made.head)
     if (made.after !== undefined) after.push(made.after)
-    if (made.close !== undefined) closers.push(made.close)
   }
-  return {
-    api,
-    runs,
-    heads,
-    after,
-    async close() {
-      for (const close of closers) await close()
-    }
-  }
+  return { api, runs, heads, after }
 }

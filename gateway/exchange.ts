@@ -200,6 +200,4 @@ export interface Route {
   readonly runs: readonly Run[]
   readonly heads: readonly Head[]
   readonly after: readonly After[]
-  /** Called once no request uses the route any more. */
-  close(): Promise<void>
 }

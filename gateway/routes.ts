@@ -173,6 +173,5 @@ export const nowhere: Route = {
   },
   runs: [],
   heads: [],
-  after: [],
-  async close() {}
+  after: []
 }

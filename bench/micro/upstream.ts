@@ -112,8 +112,7 @@ async function measure(maker: Maker, scenario: Scenario, port: number, ms: numbe
     port,
     origin: `http://${authority}`,
     authority,
-    base: '',
-    slash: false
+    base: ''
   }
   const body = scenario === 'post' ? Buffer.alloc(10_240, 'x') : null
   const run = async (time: number) => {

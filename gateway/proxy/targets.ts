@@ -4,22 +4,6 @@ import type { Target } from './upstream.ts'
 /** How long a target that refused or did not connect in time is passed over, milliseconds. */
 export const DOWN_MS = 10_000
 
-/** Reads an upstream URL once. */
-export function target(url: string): Target {
-  const parsed = new URL(url)
-  const secure = parsed.protocol === 'https:'
-  const slash = parsed.pathname.endsWith('/')
-  return {
-    secure,
-    hostname: parsed.hostname,
-    port: parsed.port === '' ? (secure ? 443 : 80) : Number(parsed.port),
-    origin: parsed.origin,
-    authority: parsed.host,
-    base: slash ? parsed.pathname.slice(0, -1) : parsed.pathname,
-    slash
-  }
-}
-
 /** The targets of one API in turn, each as often as its weight says, without those that are down. */
 export class Targets {
   /** One slot a unit of weight, spread so that equal targets alternate. */

@@ -11,8 +11,6 @@ export interface Target {
   readonly authority: string
   /** Path of the upstream URL without a slash at its end; '' for the root. */
   readonly base: string
-  /** Whether the upstream URL's own path ends in a slash. */
-  readonly slash: boolean
 }
 
 export interface UpstreamRequest {

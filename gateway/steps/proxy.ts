@@ -45,7 +45,7 @@ export const proxy: Step = {
   }
 }
 
-function target({ protocol, hostname, port, host, path, url }: ApiTarget): Target {
+function target({ protocol, hostname, port, host, path }: ApiTarget): Target {
   const secure = protocol === 'https:'
   return {
     secure,
@@ -53,8 +53,7 @@ function target({ protocol, hostname, port, host, path, url }: ApiTarget): Targe
     port,
     origin: `${protocol}//${host}`,
     authority: host,
-    base: path,
-    slash: url.endsWith('/')
+    base: path
   }
 }
 

@@ -21,5 +21,5 @@ export interface Tools {
 export interface Step {
   readonly name: string
   /** Null when this API has no use for the step; then it costs nothing per request. */
-  make(api: Api, tools: Tools): { run?: Run; head?: Head; after?: After; close?: () => Promise<void> } | null
+  make(api: Api, tools: Tools): { run?: Run; head?: Head; after?: After } | null
 }

@@ -120,8 +120,7 @@ export function targetOf(port: number, scheme = 'http', hostname = '127.0.0.1'):
     port,
     origin: `${scheme}://${hostname}:${port}`,
     authority: `${hostname}:${port}`,
-    base: '',
-    slash: false
+    base: ''
   }
 }
 

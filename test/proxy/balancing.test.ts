@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import type { Clock } from '../../config/world.ts'
-import { Targets, target } from '../../gateway/proxy/targets.ts'
+import { Targets } from '../../gateway/proxy/targets.ts'
+import type { Target } from '../../gateway/proxy/upstream.ts'
 import { api, gateway } from '../helpers/gateway.ts'
 import { upstream } from '../helpers/upstream.ts'
 
@@ -26,6 +27,15 @@ async function named(t: Test, name: string): Promise<string> {
 const balanced = (targets: { url: string; weight: number }[]) =>
   api('all', '', { upstream: { loadBalancing: { enabled: true, targets } } })
 
+const target = (hostname: string): Target => ({
+  secure: false,
+  hostname,
+  port: 80,
+  origin: `http://${hostname}`,
+  authority: hostname,
+  base: ''
+})
+
 t.test('over a round each target gets exactly its weight, and equal ones alternate', async t => {
   const [a, b, c] = [await named(t, 'a'), await named(t, 'b'), await named(t, 'c')]
   const gw = await gateway(t, {
@@ -47,7 +57,7 @@ t.test('over a round each target gets exactly its weight, and equal ones alterna
 t.test('equal targets alternate, and a common factor of the weights does not make runs', t => {
   const clock = movedClock()
   const turns = (weights: number[], count: number) => {
-    const all = weights.map((weight, i) => ({ target: target(`http://h${i}`), weight }))
+    const all = weights.map((weight, i) => ({ target: target(`h${i}`), weight }))
     const targets = new Targets(all, true, clock)
     return Array.from({ length: count }, () => targets.pick()!.hostname.slice(1)).join('')
   }
