@@ -144,7 +144,7 @@ function read(node: Node, value: string): unknown {
 }
 
 /** What no single member's schema can tell. */
-function rules({ gateway, management }: Settings, fromFile: boolean): Fault[] {
+function rules({ gateway, management, storage }: Settings, fromFile: boolean): Fault[] {
   const faults: Fault[] = []
   if (fromFile && gateway.secret === '')
     faults.push({ path: '/gateway/secret', message: 'is required with a settings file' })
@@ -159,6 +159,22 @@ function rules({ gateway, management }: Settings, fromFile: boolean): Fault[] {
   gateway.trusted_proxies.forEach((cidr, i) => {
     if (!isCidr(cidr)) faults.push({ path: `/gateway/trusted_proxies/${i}`, message: 'must be an address or a CIDR' })
   })
+  management.import_private_networks.forEach((cidr, i) => {
+    if (!isCidr(cidr))
+      faults.push({ path: `/management/import_private_networks/${i}`, message: 'must be an address or a CIDR' })
+  })
+  if (management.audit.enabled && management.audit.store_type === 'file' && management.audit.path === '')
+    faults.push({ path: '/management/audit/path', message: 'is required with store_type file' })
+  const { type, url } = storage.documents
+  if (type === 'postgres' && !/^postgres(ql)?:\/\//.test(url))
+    faults.push({ path: '/storage/documents/url', message: 'must be postgres://user:password@host:port/database' })
+  if (management.enabled && management.listen_port !== 0)
+    for (const [name, port] of [
+      ['gateway.listen_port', gateway.listen_port],
+      ['gateway.control_api_port', gateway.control_api_port]
+    ] as const)
+      if (port === management.listen_port)
+        faults.push({ path: '/management/listen_port', message: `must differ from ${name}` })
   if (gateway.control_api_port !== 0 && gateway.control_api_port === gateway.listen_port)
     faults.push({ path: '/gateway/control_api_port', message: 'must differ from listen_port' })
   return faults

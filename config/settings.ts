@@ -9,14 +9,9 @@ const Text = (description: string, initial = '') => Type.String({ default: initi
 const Seconds = (description: string, initial: number) =>
   Type.Number({ minimum: 0, maximum: 2_000_000, default: initial, description, unit: 's' })
 
-/** Off is the only value until streams are there. */
+/** Counts only where both sections have it. */
 const Streaming = Type.Object(
-  {
-    enabled: Type.Literal(false, {
-      default: false,
-      description: 'Streaming APIs; true is a fault until streams are built'
-    })
-  },
+  { enabled: Flag('Streaming APIs; both sections must say true, or saving one is refused', false) },
   { ...strict, default: {} }
 )
 
@@ -120,6 +115,16 @@ export const Gateway = Type.Object(
       },
       { ...strict, default: {} }
     ),
+    security: Type.Object(
+      {
+        private_certificate_encoding_secret: Type.String({
+          default: '',
+          secret: true,
+          description: 'Encrypts private keys and access keys of users in the store; none: as `gateway.secret`'
+        })
+      },
+      { ...strict, default: {} }
+    ),
     streaming: Streaming
   },
   { ...strict, default: {} }
@@ -127,13 +132,13 @@ export const Gateway = Type.Object(
 
 export const Management = Type.Object(
   {
-    enabled: Flag('The management interface. It is not built yet: nothing listens for it', true),
-    listen_address: Text('Address of the management interface, once there is one', '127.0.0.1'),
-    listen_port: Port('Port of the management interface, once there is one; 0: any free one', 3000),
+    enabled: Flag('The management interface; false: a data plane alone, `/svc` included', true),
+    listen_address: Text('Address of `/api`, `/admin`, `/certs`, `/portal-api` and `/docs`', '127.0.0.1'),
+    listen_port: Port('Port of the management interface; 0: any free one', 3000),
     admin_secret: Type.String({
       default: '',
       secret: true,
-      description: 'Value of `Admin-Auth`; none: as `gateway.secret`. Nothing asks for it yet'
+      description: 'Value of `Admin-Auth`; none: as `gateway.secret`'
     }),
     max_body_size: Type.Integer({
       minimum: 1024,
@@ -143,6 +148,37 @@ export const Management = Type.Object(
       description: 'Longest body of a management or `/svc` call'
     }),
     page_size: Type.Integer({ minimum: 1, maximum: 10_000, default: 10, description: 'Members of one page of a list' }),
+    failed_credentials_per_minute: Type.Integer({
+      minimum: 0,
+      maximum: 1_000_000,
+      default: 10,
+      description: 'Wrong credentials of one client address in a minute; further ones are answered 429. 0: no bound'
+    }),
+    escape_dots_in_oas_paths: Flag('Dots in paths of OpenAPI documents lie escaped (`\\u002e`) in the store', false),
+    import_private_networks: Type.Array(Type.String(), {
+      default: [],
+      description: 'CIDRs that imports by URL may fetch from, beside public addresses'
+    }),
+    audit: Type.Object(
+      {
+        enabled: Flag('One record for each writing call', true),
+        store_type: Type.Enum(['db', 'file'], {
+          default: 'db',
+          description: 'Where records go: `db` the store, `file` a file of lines'
+        }),
+        path: Text('File of the records, with `file`'),
+        format: Type.Enum(['text', 'json'], { default: 'text', description: 'Lines of that file' }),
+        detailed_recording: Flag('Records hold request and answer too, secrets masked', false),
+        retention_days: Type.Integer({
+          minimum: 1,
+          maximum: 36_500,
+          default: 90,
+          unit: 'days',
+          description: 'How long records are kept in the store'
+        })
+      },
+      { ...strict, default: {} }
+    ),
     streaming: Streaming
   },
   { ...strict, default: {} }
@@ -152,8 +188,19 @@ export const Storage = Type.Object(
   {
     documents: Type.Object(
       {
-        type: Type.Enum(['sqlite', 'memory'], { default: 'sqlite', description: 'Where documents lie' }),
-        path: Text('File of the SQLite store', 'data/svc.db')
+        type: Type.Enum(['sqlite', 'memory', 'postgres'], { default: 'sqlite', description: 'Where documents lie' }),
+        path: Text('File of the SQLite store', 'data/svc.db'),
+        url: Type.String({
+          default: '',
+          secret: true,
+          description: 'Address of the PostgreSQL database (13 to 17), `postgres://user:password@host:port/database`'
+        }),
+        pool_size: Type.Integer({
+          minimum: 2,
+          maximum: 200,
+          default: 10,
+          description: 'Most connections to PostgreSQL'
+        })
       },
       { ...strict, default: {} }
     ),

@@ -1,7 +1,26 @@
 /** The port behind which every kept document lies. `storeMemory` and `storeSqlite` pass `test/contract/store.ts`. */
 
-/** The kinds of document; a new one is a new word here. `ledger` holds quota counters (`dump` of the counters). */
-export type Kind = 'key' | 'policy' | 'api' | 'organisation' | 'ledger'
+/**
+ * The kinds of document; a new one is a new word here. `ledger` holds quota counters (`dump` of the counters), `access`
+ * leads from the hash of an access key to its user, `name` from a name that must be unique to the document that has it.
+ */
+export type Kind =
+  | 'key'
+  | 'policy'
+  | 'api'
+  | 'organisation'
+  | 'ledger'
+  | 'asset'
+  | 'user'
+  | 'group'
+  | 'access'
+  | 'name'
+  | 'certificate'
+  | 'hook'
+  | 'audit'
+  | 'revision'
+  | 'portal_organisation'
+  | 'portal_user'
 
 /** Counts the writes onto one document, from 1; a document that is deleted and created again begins anew. */
 export type Revision = number

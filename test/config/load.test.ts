@@ -108,9 +108,24 @@ t.test('the management interface has the same rule; without a secret of its own 
   t.equal(faults({ gateway, management: { listen_address, admin_secret: SECRET } }).length, 0)
 })
 
-t.test('streaming cannot be enabled before there are streams', async t => {
-  t.same(faults({ gateway: { secret: SECRET, streaming: { enabled: true } } }), [
-    '/gateway/streaming/enabled must be one of false'
+t.test('streaming counts where both sections enable it', async t => {
+  const both = { streaming: { enabled: true } }
+  t.same(faults({ gateway: { secret: SECRET, ...both }, management: both }), [])
+})
+
+t.test('what only other members can tell is told', async t => {
+  const gateway = { secret: SECRET }
+  t.same(faults({ gateway, storage: { documents: { type: 'postgres', url: 'mysql://x' } } }), [
+    '/storage/documents/url must be postgres://user:password@host:port/database'
+  ])
+  t.same(faults({ gateway, management: { audit: { store_type: 'file' } } }), [
+    '/management/audit/path is required with store_type file'
+  ])
+  t.same(faults({ gateway, management: { import_private_networks: ['10.0.0.0/8', 'home'] } }), [
+    '/management/import_private_networks/1 must be an address or a CIDR'
+  ])
+  t.same(faults({ gateway: { ...gateway, listen_port: 9000 }, management: { listen_port: 9000 } }), [
+    '/management/listen_port must differ from gateway.listen_port'
   ])
 })
 
