@@ -1,19 +1,35 @@
 import type { Static, TSchema } from 'typebox'
 import type { Fault } from '../config/validate.ts'
+import type { Revision } from '../gateway/store/store.ts'
+import type { Caller } from './caller.ts'
+import type { Intent } from './permissions.ts'
 import type { ControlTools } from './tools.ts'
 
-/** Who may enter: each door reads its own credential and answers errors in its surface's form (`doors.ts`). */
-export type Door = 'gateway'
+/**
+ * Who may enter: each door reads its own credential and answers errors in its surface's form (`doors.ts`). Nobody asks for
+ * a credential at `open`.
+ */
+export type Door = 'gateway' | 'management' | 'admin' | 'portal' | 'open'
 
 /** What a handler is given: everything checked and parsed. */
 export interface Call<P, Q, B> {
   readonly params: P
   readonly query: Q
   readonly body: B
+  /** The request's whole `Content-Type`, '' when absent. */
+  readonly contentHeader: string
   /** Media type of the request's body without parameters, lower case; '' without a body. */
   readonly contentType: string
   /** The request's `Accept`, '' when absent. */
   readonly accept: string
+  readonly caller: Caller
+  /**
+   * Holds a document's present revision against the request's `If-Match`, and answers the revision.
+   * @throws Refused 412 when it is another one
+   */
+  matched(rev: Revision): Revision
+  /** Tells the audit record what an update changes: the documents as their readers see them. */
+  changed(before: unknown, after: unknown): void
 }
 
 /** An answer that is not plain JSON with status 200. */
@@ -21,11 +37,21 @@ export class Answer {
   readonly status: number
   readonly body: unknown
   readonly headers: Record<string, string>
-  /** `body`: a string or Buffer goes out as it is (say its type in `headers`); anything else as JSON. */
+  /**
+   * `body`: a string or Buffer goes out as it is (say its type in `headers`), a `Streamed` piece by piece; anything else as JSON.
+   */
   constructor(status: number, body: unknown, headers: Record<string, string> = {}) {
     this.status = status
     this.body = body
     this.headers = headers
+  }
+}
+
+/** A body of unknown length, made while it goes out. What fails on the way breaks the answer off, so that nobody takes it for whole. */
+export class Streamed {
+  readonly pieces: AsyncIterable<string>
+  constructor(pieces: AsyncIterable<string>) {
+    this.pieces = pieces
   }
 }
 
@@ -52,23 +78,44 @@ export function toldFaults(faults: readonly Fault[]): { pointer: string; message
   return faults.slice(0, 1000).map(({ path, message }) => ({ pointer: path, message }))
 }
 
-/** How a body arrives: `json` is parsed; `document` is JSON or YAML, parsed by its content type; `none` is not read. */
-export type BodyForm = 'json' | 'document' | 'none'
+/** The revision of a document as HTTP names it (RFC 9110 §8.8.3): strong, the number itself. */
+export function etag(rev: Revision): { ETag: string } {
+  return { ETag: `"${rev}"` }
+}
+
+/**
+ * How a body arrives: `json` is parsed; `document` is JSON or YAML, parsed by its content type, integers exact; `bytes` is a
+ * Buffer; `none` is not read.
+ */
+export type BodyForm = 'json' | 'document' | 'bytes' | 'none'
 
 export interface Endpoint<P extends TSchema = TSchema, Q extends TSchema = TSchema, B extends TSchema = TSchema> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** `{name}` is one segment, percent-decoded. A trailing slash of the request is ignored. */
   readonly path: string
   readonly door: Door
+  /** What the call means to permissions and audit; default: GET reads, DELETE deletes, everything else writes. */
+  readonly intent?: Intent
+  /** Management: any active user may call it, whatever the permissions; the handler looks at `caller` itself. */
+  readonly anyUser?: true
   /** One line for people and the interface's own description. */
   readonly summary: string
   readonly params: P
   readonly query: Q
   readonly bodyForm: BodyForm
+  /** Media types that the body may have, for the interface's description; default: those of the form. */
+  readonly takes?: readonly string[]
   readonly body: B
-  /** Text of the 400 when the body cannot be read as its form (the facts give one an endpoint); faults of shape are listed after it. */
+  /** Text of the 400 when the body cannot be read as its form or has not its shape (the facts give one an endpoint); the faults stand beside it. */
   readonly malformed: string
+  /** Text of the 400 when there is no body at all; default: on management and admin the facts' common one, else `malformed`. */
+  readonly empty?: string
+  /** Shape of the successful answer. */
   readonly answer: TSchema
+  /** Status of the successful answer; default 200. */
+  readonly status?: number
+  /** Media type of the successful answer; default: application/json. */
+  readonly gives?: readonly string[]
   handle(call: Call<Static<P>, Static<Q>, Static<B>>, tools: ControlTools): unknown | Promise<unknown>
 }
 

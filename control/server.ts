@@ -1,10 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { compile, Invalid } from '../config/validate.ts'
 import type { Clock } from '../config/world.ts'
 import { parseJson, parseYaml } from '../config/yaml.ts'
 import { Unavailable } from '../gateway/store/store.ts'
-import { doors } from './doors.ts'
-import { Answer, type Call, type Endpoint, Refused, toldFaults } from './endpoint.ts'
+import type { Caller } from './caller.ts'
+import { doorOf, doors, type Surface } from './doors.ts'
+import { Answer, type Call, type Endpoint, etag, Refused, Streamed, toldFaults } from './endpoint.ts'
+import { denial, type Intent } from './permissions.ts'
+import { type Called, Recorder } from './record.ts'
 import type { ControlTools } from './tools.ts'
 
 /** A row of the table, ready to be called. */
@@ -18,12 +23,14 @@ interface Row {
   readonly body: (input: unknown) => unknown
 }
 
-/** What a listener mounts: answers every request below the surface's prefix. */
+/** What a listener mounts: answers every request of its doors. */
 export type Control = (
   req: IncomingMessage,
   res: ServerResponse & { linger?: () => void },
   path: string,
-  query: string
+  query: string,
+  /** The client's address, a trusted proxy's word included. */
+  address: string
 ) => void
 
 /** How long a body may take to arrive at most, milliseconds; `read_timeout` may be shorter. */
@@ -36,10 +43,11 @@ interface Bounds {
   readonly clock: Clock
 }
 
-/** The endpoint table as HTTP: door, parse, handle, answer, in this order for every endpoint. */
+/** The endpoint table as HTTP: door, permission, parse, handle, audit, answer, in this order for every endpoint. */
 export function control(table: readonly Endpoint[], tools: ControlTools): Control {
-  const surfaces = doors(tools.settings.gateway.secret)
+  const surfaces = doors(tools)
   const rows = table.map(row)
+  const onlyDoor = table.every(({ door }) => door === 'gateway') ? 'gateway' : null
   const { gateway, management } = tools.settings
   const bounds: Bounds = {
     mostBytes: management.max_body_size,
@@ -47,29 +55,62 @@ export function control(table: readonly Endpoint[], tools: ControlTools): Contro
     clock: tools.clock
   }
 
-  async function serve(req: IncomingMessage, res: Parameters<Control>[1], path: string, query: string): Promise<void> {
-    const surface = surfaces.gateway
+  async function serve(...[req, res, path, query, address]: Parameters<Control>): Promise<void> {
+    // What answers GET answers HEAD (RFC 9110 §9.1); Node keeps the body back.
+    const method = req.method === 'HEAD' ? 'GET' : (req.method ?? '')
+    const sought = find(rows, method, path)
+    const door = sought.row?.endpoint.door ?? onlyDoor ?? doorOf(path)
+    const surface = surfaces[door]
+    let recorder: Recorder | null = null
+    let answer: Answer
     try {
-      const shut = surface.enter(req)
-      if (shut !== null) throw new Refused(shut.status, shut.message)
-      // What answers GET answers HEAD (RFC 9110 §9.1); Node keeps the body back.
-      const found = find(rows, req.method === 'HEAD' ? 'GET' : (req.method ?? ''), path)
-      if (found.row.endpoint.bodyForm !== 'none' && req.headers.expect !== undefined) res.writeContinue()
-      const value = await found.row.endpoint.handle(await read(found, req, res, query, bounds), tools)
-      write(res, value instanceof Answer ? value : new Answer(200, value))
+      const caller = await surface.enter(req, address)
+      if (sought.row === null) throw sought.refused
+      const { endpoint } = sought.row
+      const intent = endpoint.intent ?? intentOf(method)
+      const call: Called = { caller, action: endpoint.summary, method, url: path + query }
+      if (intent !== 'read' && management.audit.enabled) recorder = new Recorder(tools, call)
+      allowed(endpoint, caller, path, intent)
+      if (endpoint.bodyForm !== 'none' && req.headers.expect !== undefined) res.writeContinue()
+      const given = await read(sought, req, res, query, bounds, caller, recorder)
+      const value = await endpoint.handle(given, recorder === null ? tools : { ...tools, store: recorder.store })
+      answer = value instanceof Answer ? value : new Answer(endpoint.status ?? 200, value)
     } catch (cause) {
-      const { status, message, more, headers } = refusal(cause, tools)
-      write(res, new Answer(status, surface.error(message, more), headers))
+      answer = told(cause, surface, tools)
     }
+    try {
+      await recorder?.end(answer.status)
+    } catch (cause) {
+      // What was written stays written; but nobody is told of a success that no record tells.
+      if (answer.status < 400) answer = told(cause, surface, tools)
+    }
+    await write(res, answer)
   }
 
-  return (req, res, path, query) => {
+  return (...call) => {
     // What fails even while a failure is told ends this call alone.
-    serve(req, res, path, query).catch(cause => {
+    serve(...call).catch(cause => {
       tools.log.error('fault', { cause: String(cause) })
-      res.destroy()
+      call[1].destroy()
     })
   }
+}
+
+function intentOf(method: string): Intent {
+  return method === 'GET' ? 'read' : method === 'DELETE' ? 'delete' : 'write'
+}
+
+/** @throws Refused 403 */
+function allowed({ door, anyUser }: Endpoint, { user }: Caller, path: string, intent: Intent): void {
+  if (user === null || anyUser) return
+  // Portal: whoever may come in at all may write (`outside.md` §3).
+  const no = denial(user.permissions, path, door === 'portal' ? 'write' : intent)
+  if (no !== null) throw new Refused(403, no)
+}
+
+function told(cause: unknown, surface: Surface, tools: ControlTools): Answer {
+  const { status, message, more, headers } = refusal(cause, tools)
+  return new Answer(status, surface.error(message, more), headers)
 }
 
 function row(endpoint: Endpoint): Row {
@@ -89,46 +130,49 @@ interface Found {
   readonly params: Record<string, string>
 }
 
-/** @throws Refused 404, or 405 where another method is known */
-function find(rows: readonly Row[], method: string, path: string): Found {
+/** What no row answers: 405 where another method is known, else 404. */
+interface Nothing {
+  readonly row: null
+  readonly refused: Refused
+}
+
+function find(rows: readonly Row[], method: string, path: string): Found | Nothing {
   const segments = (path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path).split('/').slice(1)
-  const allowed: string[] = []
-  let best: Found | null = null
-  for (const candidate of rows) {
-    if (candidate.segments.length !== segments.length) continue
-    const values: string[] = []
-    if (
-      !candidate.segments.every(
-        (segment, i) => segment === segments[i] || (segment === null && values.push(decoded(segments[i]!)) > 0)
-      )
-    )
-      continue
-    if (candidate.endpoint.method !== method) {
-      allowed.push(candidate.endpoint.method)
+  const methods: string[] = []
+  let best: { row: Row; values: readonly string[] } | null = null
+  for (const row of rows) {
+    if (row.segments.length !== segments.length) continue
+    if (!row.segments.every((segment, i) => segment === null || segment === segments[i])) continue
+    if (row.endpoint.method !== method) {
+      methods.push(row.endpoint.method)
       continue
     }
     // A row that spells the path out wins over one with a parameter in its place.
-    if (best !== null && best.row.names.length <= candidate.names.length) continue
-    const params: Record<string, string> = Object.create(null)
-    candidate.names.forEach((name, i) => {
-      params[name] = values[i]!
-    })
-    best = { row: candidate, params }
+    if (best !== null && best.row.names.length <= row.names.length) continue
+    best = { row, values: segments.filter((_, i) => row.segments[i] === null) }
   }
-  if (best !== null) return best
-  if (allowed.length > 0) throw new Refused(405, 'Method not supported', { headers: { Allow: allow(allowed) } })
-  throw new Refused(404, 'Not Found')
+  if (best === null) {
+    if (methods.length === 0) return { row: null, refused: new Refused(404, 'Not Found') }
+    return { row: null, refused: new Refused(405, 'Method not supported', { headers: { Allow: allow(methods) } }) }
+  }
+  const params: Record<string, string> = Object.create(null)
+  for (const [i, name] of best.row.names.entries()) {
+    const value = decoded(best.values[i]!)
+    if (value === null) return { row: null, refused: new Refused(400, 'the path is not percent-encoded UTF-8') }
+    params[name] = value
+  }
+  return { row: best.row, params }
 }
 
 function allow(methods: readonly string[]): string {
   return [...new Set(methods.flatMap(method => (method === 'GET' ? ['GET', 'HEAD'] : [method])))].join(', ')
 }
 
-function decoded(segment: string): string {
+function decoded(segment: string): string | null {
   try {
     return decodeURIComponent(segment)
   } catch {
-    throw new Refused(400, 'the path is not percent-encoded UTF-8')
+    return null
   }
 }
 
@@ -137,51 +181,84 @@ async function read(
   req: IncomingMessage,
   res: ServerResponse,
   query: string,
-  bounds: Bounds
+  bounds: Bounds,
+  caller: Caller,
+  recorder: Recorder | null
 ): Promise<Call<never, never, never>> {
-  const { bodyForm, malformed } = row.endpoint
-  const contentType = (req.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase()
+  const { bodyForm, door, malformed } = row.endpoint
+  const contentHeader = req.headers['content-type'] ?? ''
+  const contentType = contentHeader.split(';', 1)[0]!.trim().toLowerCase()
   const asked: Record<string, string> = Object.create(null)
   for (const [name, value] of new URLSearchParams(query)) asked[name] ??= value
+  const ifMatch = req.headers['if-match']
   const call = {
-    params: shaped(row.params, { ...params }, 'the path'),
-    query: shaped(row.query, { ...asked }, 'the query'),
+    params: shaped(row.params, { ...params }, 'the path is not valid', true),
+    query: shaped(row.query, { ...asked }, 'the query is not valid', true),
     body: undefined as unknown,
+    contentHeader,
     contentType,
-    accept: req.headers.accept ?? ''
+    accept: req.headers.accept ?? '',
+    caller,
+    matched: (rev: number) => matched(ifMatch, rev),
+    changed: (before: unknown, after: unknown) => recorder?.changed(before, after)
   }
   if (bodyForm !== 'none') {
-    const text = await collect(req, res, bounds)
-    const yaml = bodyForm === 'document' && /yaml/.test(contentType)
-    // A document comes back as it was given; what is computed with must be a double.
-    const integers = bodyForm === 'document' ? 'exact' : 'doubles'
-    let value: unknown
-    try {
-      value = yaml ? parseYaml(text, integers) : parseJson(text, integers)
-    } catch (cause) {
-      if (!(cause instanceof Invalid)) throw cause
-      throw new Refused(400, malformed, { more: { faults: toldFaults(cause.faults) } })
-    }
-    call.body = shaped(row.body, value, malformed)
+    const bytes = await collect(req, res, bounds)
+    const tellsMore = door === 'gateway'
+    const common = door === 'management' || door === 'admin' ? EMPTY : malformed
+    if (bytes.length === 0 && !tellsMore) throw new Refused(400, row.endpoint.empty ?? common)
+    call.body = shaped(
+      row.body,
+      bodyForm === 'bytes' ? bytes : parsed(bytes, row.endpoint, contentType),
+      malformed,
+      tellsMore
+    )
   }
   return call as Call<never, never, never>
 }
 
-function shaped(check: (input: unknown) => unknown, value: unknown, what: string): unknown {
+/** Semantics §1.0. */
+const EMPTY = 'Failed to read response body, body empty'
+
+/** @throws Refused 400 */
+function parsed(bytes: Buffer, { bodyForm, malformed }: Endpoint, contentType: string): unknown {
+  let text: string
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new Refused(400, malformed, { more: { faults: [{ pointer: '', message: 'the body is not UTF-8' }] } })
+  }
+  // A document comes back as it was given; what is computed with must be a double.
+  const integers = bodyForm === 'document' ? 'exact' : 'doubles'
+  try {
+    return bodyForm === 'document' && /yaml/.test(contentType) ? parseYaml(text, integers) : parseJson(text, integers)
+  } catch (cause) {
+    if (!(cause instanceof Invalid)) throw cause
+    throw new Refused(400, malformed, { more: { faults: toldFaults(cause.faults) } })
+  }
+}
+
+/** @throws Refused 412 (RFC 9110 §13.1.1) */
+function matched(ifMatch: string | undefined, rev: number): number {
+  if (ifMatch === undefined || ifMatch.trim() === '*') return rev
+  if (ifMatch.split(',').some(tag => tag.trim() === `"${rev}"` || tag.trim() === String(rev))) return rev
+  throw new Refused(412, `The document is at revision ${rev} by now: read it again`, { headers: etag(rev) })
+}
+
+/** @param tellsMore the message names the faults as well */
+function shaped(check: (input: unknown) => unknown, value: unknown, what: string, tellsMore: boolean): unknown {
   try {
     return check(value)
   } catch (cause) {
     if (!(cause instanceof Invalid)) throw cause
-    throw new Refused(
-      400,
-      what.startsWith('the ') ? `${what} is not valid: ${cause.message}` : `${what}: ${cause.message}`.slice(0, 2000),
-      { more: { faults: toldFaults(cause.faults.slice(0, 100)) } }
-    )
+    throw new Refused(400, tellsMore ? `${what}: ${cause.message}`.slice(0, 2000) : what, {
+      more: { faults: toldFaults(cause.faults.slice(0, 100)) }
+    })
   }
 }
 
-/** @throws Refused 413 above `mostBytes`, 408 when it does not arrive in time, 400 when it is not UTF-8 */
-function collect(req: IncomingMessage, res: ServerResponse, { mostBytes, ms, clock }: Bounds): Promise<string> {
+/** @throws Refused 413 above `mostBytes`, 408 when it does not arrive in time, 400 when it breaks off */
+function collect(req: IncomingMessage, res: ServerResponse, { mostBytes, ms, clock }: Bounds): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     if (Number(req.headers['content-length'] ?? 0) > mostBytes)
       return reject(new Refused(413, 'Request Entity Too Large'))
@@ -199,15 +276,7 @@ function collect(req: IncomingMessage, res: ServerResponse, { mostBytes, ms, clo
         end(() => reject(new Refused(413, 'Request Entity Too Large')))
       } else chunks.push(chunk)
     })
-    req.on('end', () =>
-      end(() => {
-        try {
-          resolve(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)))
-        } catch {
-          reject(new Refused(400, 'the body is not UTF-8'))
-        }
-      })
-    )
+    req.on('end', () => end(() => resolve(Buffer.concat(chunks))))
     const broken = () => end(() => reject(new Refused(400, 'the body broke off')))
     req.on('close', broken)
     req.on('error', broken)
@@ -227,10 +296,8 @@ function refusal(cause: unknown, { log }: ControlTools): Refused {
   return new Refused(500, 'Internal error')
 }
 
-function write(res: Parameters<Control>[1], { status, body, headers }: Answer): void {
+async function write(res: Parameters<Control>[1], { status, body, headers }: Answer): Promise<void> {
   if (res.headersSent || res.destroyed) return
-  const asIs = typeof body === 'string' || Buffer.isBuffer(body)
-  const bytes = Buffer.isBuffer(body) ? body : Buffer.from(asIs ? (body as string) : JSON.stringify(body ?? null))
   // A refusal may come before the whole body: what is left of it is not read for long.
   if (
     !res.req.readableEnded &&
@@ -238,6 +305,14 @@ function write(res: Parameters<Control>[1], { status, body, headers }: Answer): 
     (res.req.headers['content-length'] !== undefined || res.req.headers['transfer-encoding'] !== undefined)
   )
     res.linger?.()
-  res.writeHead(status, { 'Content-Type': 'application/json', ...headers, 'Content-Length': bytes.length })
+  const common = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store', ...headers }
+  if (body instanceof Streamed) {
+    res.writeHead(status, common)
+    if (res.req.method === 'HEAD') return void res.end()
+    return pipeline(Readable.from(body.pieces), res)
+  }
+  const asIs = typeof body === 'string' || Buffer.isBuffer(body)
+  const bytes = Buffer.isBuffer(body) ? body : Buffer.from(asIs ? (body as string) : JSON.stringify(body ?? null))
+  res.writeHead(status, { ...common, 'Content-Length': bytes.length })
   res.end(bytes)
 }

@@ -7,10 +7,13 @@ import type { Events } from '../gateway/events.ts'
 import type { Keys } from '../gateway/keys/keys.ts'
 import type { Policies } from '../gateway/keys/policies.ts'
 import type { Store } from '../gateway/store/store.ts'
+import type { People } from './users.ts'
+import type { Vault } from './vault.ts'
 
 /** What handlers may use; each names in its signature what it takes. */
 export interface ControlTools {
   readonly settings: Settings
+  /** Where a handler commits, the call's audit record goes along. */
   readonly store: Store
   readonly counters: Counters
   readonly changes: Changes
@@ -18,9 +21,13 @@ export interface ControlTools {
   readonly policies: Policies
   readonly apis: Apis
   readonly events: Events
+  readonly people: People
+  readonly vault: Vault
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
+  /** Base URL of the data plane as it is bound, e.g. `http://127.0.0.1:8080`. */
+  gatewayUrl(): string
   /** Reads the folders again; the faults that keep the old state, or none. */
   reload(): Promise<readonly string[]>
 }

@@ -8,16 +8,26 @@ import { parseJson, parseYaml } from '../config/yaml.ts'
 import type { Api } from './api.ts'
 import type { Changes } from './changes/changes.ts'
 import { namedId, type Reading, readApi, withId } from './documents/readApi.ts'
-import type { Document, Store } from './store/store.ts'
+import type { Document, Revision, Sequence, Store, Write } from './store/store.ts'
 
 export type * from './api.ts'
 
 /** Changed ones come as they are now; removed ones by id. When it resolves, requests are served by them. */
 export type ApisListener = (changed: readonly Api[], removed: readonly string[]) => void | Promise<void>
 
+/**
+ * Commits the write of an API, and what its writer adds to it.
+ * @param rev that the document has afterwards; of a deletion, the one that it had
+ */
+export type ApiCommit = (write: Write, rev: Revision) => Promise<Sequence>
+
 /** All API documents: those of the folder and those of the store, read. */
 export interface Apis {
   get(id: string): Api | null
+  /** By its id, else by its database id. */
+  find(id: string): Api | null
+  /** The present revision; 0: it comes from a file, or there is none. */
+  revision(id: string): Revision
   /** In order of their ids. */
   all(): readonly Api[]
   /**
@@ -28,11 +38,11 @@ export interface Apis {
   /**
    * Keeps a document; one without an id gets one. Resolves once it is safe and requests are served by it.
    * `replaces`: the id of the one whose place it takes; null: it is new.
-   * @throws Invalid for its faults; ApiRefused; Conflict when another process wrote it meanwhile
+   * @throws Invalid for its faults; ApiRefused; Conflict when another process wrote it meanwhile; what `commit` throws
    */
-  save(document: unknown, replaces: string | null): Promise<Api>
-  /** @throws ApiRefused; Conflict */
-  remove(id: string): Promise<void>
+  save(document: unknown, replaces: string | null, commit?: ApiCommit): Promise<Api>
+  /** @throws ApiRefused; Conflict; what `commit` throws */
+  remove(id: string, commit?: ApiCommit): Promise<void>
   /** The answer ends the listening. */
   onChange(listener: ApisListener): () => void
   /** Hears of no more changes. */
@@ -188,8 +198,18 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
     return ids.length === 0 ? undefined : applying(() => refresh(ids))
   })
 
+  const alone: ApiCommit = write => store.commit([write])
+
   return {
     get: id => state.get(id)?.api ?? null,
+    find(id) {
+      const byId = state.get(id)
+      if (byId !== undefined) return byId.api
+      if (id === '') return null
+      for (const { api } of state.values()) if (api.dbId === id) return api
+      return null
+    },
+    revision: id => state.get(id)?.rev ?? 0,
     all() {
       sorted ??= [...state.values()].map(({ api }) => api).sort((a, b) => (a.id < b.id ? -1 : 1))
       return sorted
@@ -203,7 +223,7 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
           return faults
         })
       ),
-    save: (document, replaces) =>
+    save: (document, replaces, commit = alone) =>
       writing(async () => {
         const before = replaces === null ? null : writable(replaces)
         const body = withId(document, replaces ?? newId(random))
@@ -213,14 +233,15 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
         const holder = holderOf(state, kept(api, '', 0))
         if (holder !== null) throw new ApiRefused('path taken', taken(api, holder))
         const { id, orgId } = api
-        const sequence = await store.commit([{ kind: 'api', id, org: orgId, body, expect: before?.rev ?? 0 }])
+        const rev = before?.rev ?? 0
+        const sequence = await commit({ kind: 'api', id, org: orgId, body, expect: rev }, rev + 1)
         await changes.publish([{ sequence, kind: 'api', id, deleted: false }])
         return api
       }),
-    remove: id =>
+    remove: (id, commit = alone) =>
       writing(async () => {
         const { rev } = writable(id)
-        const sequence = await store.commit([{ kind: 'api', id, body: null, expect: rev }])
+        const sequence = await commit({ kind: 'api', id, body: null, expect: rev }, rev)
         await changes.publish([{ sequence, kind: 'api', id, deleted: true }])
       }),
     onChange(listener) {

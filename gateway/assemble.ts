@@ -2,10 +2,14 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { type Lines, linesTo, toFile } from '../config/lines.ts'
+import { isLoopback } from '../config/load.ts'
 import type { Settings } from '../config/settings.ts'
 import { type Clock, type Log, type Random, systemClock } from '../config/world.ts'
 import { endpoints } from '../control/endpoints/index.ts'
-import { control } from '../control/server.ts'
+import { type Control, control } from '../control/server.ts'
+import type { ControlTools } from '../control/tools.ts'
+import { People } from '../control/users.ts'
+import { vault } from '../control/vault.ts'
 import { accessLog } from './accessLog.ts'
 import { apis as apisOf } from './apis.ts'
 import { changesLocal } from './changes/changesLocal.ts'
@@ -48,6 +52,8 @@ export interface Gateway {
   readonly url: string
   /** Where `/svc` answers; the same, but with `control_api_port`. */
   readonly controlUrl: string
+  /** Base URL of the management interface; null: it is off. */
+  readonly managementUrl: string | null
   /** The sample API is there. */
   readonly hasSample: boolean
   readonly store: Store
@@ -138,7 +144,10 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const health: Health = { version, notReady: '', parts: {} }
   opened.push(await watch(health, store, clock))
   const probe = probes(health)
-  const manage = control(endpoints, {
+  const people = new People({ store, changes })
+  opened.push(() => people.close())
+  let url = ''
+  const controlTools: ControlTools = {
     settings,
     store,
     counters,
@@ -147,11 +156,16 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     policies,
     apis,
     events,
+    people,
+    vault: vault(gateway.security.private_certificate_encoding_secret || gateway.secret, random),
     clock,
     random,
     log,
+    gatewayUrl: () => url,
     reload
-  })
+  }
+  const ofDoor = (own: boolean) => endpoints.filter(({ door }) => (door === 'gateway') === own)
+  const manage = control(ofDoor(true), controlTools)
   const shared = gateway.control_api_port === 0
   const serverTools = { settings: gateway, clock, log, endings: ends, nowhere }
   const server = gatewayServer({
@@ -166,34 +180,51 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     inner(x, normal) {
       if (probe(x.req, x.res, normal)) return true
       if (!shared || !isControl(normal)) return false
-      manage(x.req, x.res, x.path, x.query)
+      manage(x.req, x.res, x.path, x.query, x.client)
       return true
     }
   })
   // The same server again, so that it is as hard to abuse: only that it knows no API.
+  const apart = { ...serverTools, routes: { find: () => false }, done() {}, refused() {} }
   const controlServer = shared
     ? null
     : gatewayServer({
-        ...serverTools,
-        routes: { find: () => false },
-        done() {},
-        refused() {},
+        ...apart,
         inner(x, normal) {
           if (!isControl(normal)) return false
-          manage(x.req, x.res, x.path, x.query)
+          manage(x.req, x.res, x.path, x.query, x.client)
           return true
         }
       })
+  /** Bodies are bounded by `management.max_body_size` alone. */
+  const managementServer = (answer: Control) => {
+    const http_server_options = { ...gateway.http_server_options, max_request_body_size: 0 }
+    return gatewayServer({
+      ...apart,
+      settings: { ...gateway, http_server_options },
+      inner(x) {
+        answer(x.req, x.res, x.path, x.query, x.client)
+        return true
+      }
+    })
+  }
+  const management = settings.management.enabled ? managementServer(control(ofDoor(false), controlTools)) : null
   const drainMs = gateway.graceful_shutdown_timeout_duration * 1000
-  const drain = () => Promise.all([server.drain(drainMs), controlServer?.drain(drainMs)])
+  const drain = () => Promise.all([server, controlServer, management].map(each => each?.drain(drainMs)))
   // A port that is taken shows before the data plane takes its first request.
   const controlBound = await controlServer?.listen(gateway.control_api_port, gateway.listen_address)
   opened.push(drain)
+  const { listen_address, listen_port } = settings.management
+  const managementBound = (await management?.listen(listen_port, listen_address)) ?? null
+  if (managementBound !== null && !isLoopback(listen_address))
+    log.warn('the management interface listens without TLS beyond loopback', { address: listen_address })
   const bound = await server.listen(gateway.listen_port, gateway.listen_address)
+  url = base(bound)
 
   return {
-    url: base(bound),
+    url,
     controlUrl: base(controlBound ?? bound),
+    managementUrl: managementBound === null ? null : base(managementBound),
     hasSample: apis.get(sampleApi['x-svc-api-gateway'].info.id) !== null,
     store,
     async reload() {

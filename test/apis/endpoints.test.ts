@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -48,6 +49,7 @@ async function setUp(t: Test) {
     settings,
     log,
     store,
+    random: { bytes: randomBytes },
     clock: systemClock,
     apis: all,
     reload: () => all.load()
@@ -55,7 +57,7 @@ async function setUp(t: Test) {
   const serve = control(endpoints, tools)
   const server = createServer((req, res) => {
     const [path, query] = req.url!.split('?')
-    serve(req, res, path!, query ?? '')
+    serve(req, res, path!, query ?? '', '127.0.0.1')
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())

@@ -1,9 +1,13 @@
+import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { load } from '../../config/load.ts'
+import type { User } from '../../config/shape/user.ts'
 import type { Clock, Fields, Log } from '../../config/world.ts'
+import { newUser, userWrites } from '../../control/users.ts'
+import { vault } from '../../control/vault.ts'
 import { assemble, type Gateway } from '../../gateway/assemble.ts'
 
 export const SECRET = 'a secret of the tests'
@@ -20,15 +24,28 @@ export function collectedLog(): Log & { readonly lines: Line[] } {
   return { lines, debug: take('debug'), info: take('info'), warn: take('warn'), error: take('error') }
 }
 
+/** An answer: JSON parsed, anything else as text. */
+export interface Told {
+  readonly status: number
+  readonly body: any
+  readonly headers: Headers
+}
+
 export interface TestGateway extends Gateway {
   readonly log: ReturnType<typeof collectedLog>
   /** A call of the `/svc` interface: JSON in, status and parsed JSON out. */
-  svc(
+  svc(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Told>
+  /** A call of the management interface, by the administrator of `default` unless `key` names another user's access key. */
+  api(
     method: string,
     path: string,
     body?: unknown,
-    headers?: Record<string, string>
-  ): Promise<{ status: number; body: any; headers: Headers }>
+    given?: { key?: string | null; headers?: Record<string, string> }
+  ): Promise<Told>
+  /** A call of the admin interface. */
+  admin(method: string, path: string, body?: unknown): Promise<Told>
+  /** Creates a user; answers its access key. */
+  user(given: Partial<User>): Promise<string>
   /** A request to an API. */
   get(path: string, headers?: Record<string, string>): Promise<Response>
   /** Creates a key and returns it. */
@@ -41,11 +58,12 @@ export async function gateway(
   given: { settings?: Record<string, any>; apis?: readonly unknown[]; clock?: Clock } = {}
 ): Promise<TestGateway> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-test-'))
-  const { gateway: own = {}, ...rest } = given.settings ?? {}
+  const { gateway: own = {}, management = {}, ...rest } = given.settings ?? {}
   const settings = load({
     file: JSON.stringify({
       storage: { documents: { type: 'memory' } },
       ...rest,
+      management: { listen_port: 0, ...management },
       gateway: {
         listen_address: '127.0.0.1',
         listen_port: 0,
@@ -68,18 +86,35 @@ export async function gateway(
     await running.stop()
     rmSync(folder, { recursive: true, force: true })
   })
-  const svc: TestGateway['svc'] = async (method, path, body, headers = {}) => {
-    const answer = await fetch(running.url + path, {
+  const call = async (url: string, method: string, body: unknown, headers: Record<string, string>): Promise<Told> => {
+    const plain = typeof body === 'string' || body instanceof Uint8Array || body instanceof FormData
+    const type = body instanceof FormData ? {} : { 'Content-Type': 'application/json' }
+    const answer = await fetch(url, {
       method,
-      headers: { 'X-Svc-Authorization': SECRET, 'Content-Type': 'application/json', ...headers },
-      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) })
+      headers: { ...type, ...headers },
+      ...(body === undefined ? {} : { body: plain ? (body as string) : JSON.stringify(body) })
     })
     const text = await answer.text()
-    return {
-      status: answer.status,
-      body: answer.headers.get('content-type')?.includes('json') ? JSON.parse(text) : text,
-      headers: answer.headers
-    }
+    const parsed = answer.headers.get('content-type')?.includes('json') && text !== '' ? JSON.parse(text) : text
+    return { status: answer.status, body: parsed, headers: answer.headers }
+  }
+  const svc: TestGateway['svc'] = (method, path, body, headers = {}) =>
+    call(running.controlUrl + path, method, body, { 'X-Svc-Authorization': SECRET, ...headers })
+  const people = vault(SECRET, { bytes: randomBytes })
+  const user: TestGateway['user'] = async given => {
+    const accessKey = randomBytes(16).toString('hex')
+    const id = randomBytes(12).toString('hex')
+    const email_address = `${id}@example.com`
+    const made = newUser({ active: true, email_address, ...given }, id, new Date().toISOString())
+    await running.store.commit(userWrites(made, accessKey, '', people))
+    return accessKey
+  }
+  let administrator: Promise<string> | null = null
+  const api: TestGateway['api'] = async (method, path, body, { key, headers = {} } = {}) => {
+    administrator ??= user({ email_address: 'admin@example.com', first_name: 'Ada', org_id: 'default' })
+    const authorization = key === null ? null : (key ?? (await administrator))
+    const credential: Record<string, string> = authorization === null ? {} : { Authorization: authorization }
+    return call(running.managementUrl + path, method, body, { ...credential, ...headers })
   }
   for (const api of given.apis ?? []) {
     const { status, body } = await svc('POST', '/svc/apis/oas', api)
@@ -89,6 +124,9 @@ export async function gateway(
     ...running,
     log,
     svc,
+    api,
+    admin: (method, path, body) => call(running.managementUrl + path, method, body, { 'Admin-Auth': SECRET }),
+    user,
     get: (path, headers = {}) => fetch(running.url + path, { headers, redirect: 'manual' }),
     async key(body) {
       const answer = await svc('POST', '/svc/keys/create', body)

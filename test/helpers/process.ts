@@ -59,7 +59,8 @@ export function launch(t: Test, given: Launch = {}): Launched {
   const node = [...(given.node ?? []), '--disable-warning=ExperimentalWarning']
   const child = spawn(process.execPath, [...node, main, ...args], {
     cwd,
-    env: { PATH, HOME, ...given.env },
+    // The default port of the management interface may be another test's.
+    env: { PATH, HOME, SVC_MANAGEMENT__LISTEN_PORT: '0', ...given.env },
     stdio: ['ignore', given.stdout ?? 'pipe', 'pipe']
   })
   let out = ''

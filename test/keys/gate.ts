@@ -98,7 +98,7 @@ export async function gate(t: Test, { gateway = {}, store = storeMemory(), apis:
   const serve = control([...keyRows, ...policyRows], tools)
   const server = createServer((req, res) => {
     const [path = '', query = ''] = req.url!.split('?')
-    serve(req, res, path, query)
+    serve(req, res, path, query, '127.0.0.1')
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(async () => {

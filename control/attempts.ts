@@ -1,0 +1,47 @@
+import { isIPv6 } from 'node:net'
+import type { Clock } from '../config/world.ts'
+
+/** Addresses remembered at most; beyond, those whose minute began first leave. */
+const REMEMBERED = 50_000
+const MINUTE_MS = 60_000
+
+/** Counts wrong credentials by client address, a minute at a time. */
+export class Attempts {
+  readonly #most: number
+  readonly #clock: Pick<Clock, 'now'>
+  readonly #byAddress = new Map<string, { readonly since: number; count: number }>()
+
+  /** @param most wrong credentials in a minute; 0: no bound */
+  constructor(most: number, clock: Pick<Clock, 'now'>) {
+    this.#most = most
+    this.#clock = clock
+  }
+
+  /** Counts a wrong credential; answers for how many seconds the address has to wait, or 0: it was within bounds. */
+  wrong(address: string): number {
+    if (this.#most === 0) return 0
+    const now = this.#clock.now()
+    const from = origin(address)
+    let known = this.#byAddress.get(from)
+    if (known === undefined || now - known.since >= MINUTE_MS || now < known.since) {
+      this.#byAddress.delete(from)
+      if (this.#byAddress.size >= REMEMBERED) this.#byAddress.delete(this.#byAddress.keys().next().value!)
+      known = { since: now, count: 0 }
+      this.#byAddress.set(from, known)
+    }
+    known.count++
+    return known.count > this.#most ? Math.ceil((known.since + MINUTE_MS - now) / 1000) : 0
+  }
+}
+
+/** One host of IPv6 has a whole /64 to call from. */
+function origin(address: string): string {
+  if (!isIPv6(address) || address.includes('.')) return address
+  const [head = '', tail = ''] = address.split('::')
+  const left = head === '' ? [] : head.split(':')
+  const right = tail === '' ? [] : tail.split(':')
+  const groups = address.includes('::')
+    ? [...left, ...new Array(8 - left.length - right.length).fill('0'), ...right]
+    : left
+  return `${groups.slice(0, 4).join(':')}::/64`
+}
