@@ -1,9 +1,10 @@
 import { createPatch } from 'rfc6902'
 import type { Clock, Random } from '../config/world.ts'
 import type { Store, Write } from '../gateway/store/store.ts'
+import type { AuditTrail } from './audit.ts'
 import type { Caller } from './caller.ts'
 import { newId } from './ids.ts'
-import { masked } from './mask.ts'
+import { masked, maskedUrl } from './mask.ts'
 
 /** Body of a stored `audit` document; its id is `_id`. */
 export interface AuditRecord {
@@ -24,6 +25,9 @@ export interface AuditRecord {
   readonly status: number
   /** Of updates: JSON Patch (RFC 6902), secrets masked. */
   readonly diff?: readonly unknown[]
+  /** With `audit.detailed_recording`: the bodies, secrets masked. */
+  readonly request_dump?: string
+  readonly response_dump?: string
 }
 
 /** What is known of a call before it is handled. */
@@ -36,34 +40,45 @@ export interface Called {
 
 /** Longer documents are told as replaced whole: comparing takes time in the square of what differs. */
 const LONGEST_COMPARED = 200_000
+const LONGEST_DUMP = 10_000
+const LONGEST_URL = 2_000
 
 /** The audit record of one writing call: written in one commit with what the call writes, or alone when it wrote nothing. */
 export class Recorder {
   readonly #store: Store
-  readonly #record: Omit<AuditRecord, 'status' | 'diff'>
-  #diff: readonly unknown[] | null = null
+  readonly #trail: AuditTrail
+  readonly #org: string | null
+  readonly #record: Omit<AuditRecord, 'status' | 'org_id'>
+  #more: Pick<AuditRecord, 'diff' | 'request_dump' | 'response_dump'> = {}
+  #writtenOrg = 'default'
   #written: number | null = null
 
-  constructor({ store, clock, random }: { store: Store; clock: Clock; random: Random }, called: Called) {
+  constructor(
+    trail: AuditTrail,
+    { store, clock, random }: { store: Store; clock: Clock; random: Random },
+    called: Called
+  ) {
     this.#store = store
+    this.#trail = trail
     const at = new Date(clock.now())
     const { caller, action, method, url } = called
+    this.#org = caller.org
     this.#record = {
       _id: newId({ clock, random }),
       req_id: Buffer.from(random.bytes(16)).toString('hex'),
-      org_id: caller.org ?? '',
       date: at.toUTCString(),
       timestamp: at.toISOString(),
       ip: caller.address,
       user: caller.name,
       action,
       method,
-      url
+      url: maskedUrl(url).slice(0, LONGEST_URL)
     }
   }
 
   /** The store as the call's handler sees it: its first commit carries the record. */
   get store(): Store {
+    if (this.#trail.place === 'file') return this.#store
     const { commit } = this.#store
     return { ...this.#store, commit: writes => (this.#written === null ? this.#with(writes) : commit(writes)) }
   }
@@ -71,22 +86,43 @@ export class Recorder {
   changed(before: unknown, after: unknown): void {
     const [from, to] = [masked(before), masked(after)]
     const long = JSON.stringify(from ?? null).length + JSON.stringify(to ?? null).length > LONGEST_COMPARED
-    this.#diff = long ? [{ op: 'replace', path: '', value: '(too long to tell)' }] : createPatch(from, to)
+    const diff = long ? [{ op: 'replace', path: '', value: '(too long to tell)' }] : createPatch(from, to)
+    this.#more = { ...this.#more, diff }
   }
 
-  /** Before the answer goes out. @throws Unavailable when it cannot be kept */
-  async end(status: number): Promise<void> {
-    if (this.#written !== status) await this.#store.commit([this.#write(status)])
+  /** The request's body, as far as it could be read. */
+  asked(body: unknown): void {
+    if (this.#trail.detailed) this.#more = { ...this.#more, request_dump: dump(body) }
+  }
+
+  /** Before the answer goes out. @throws Unavailable, or what a file throws, when it cannot be kept */
+  async end(status: number, answer: unknown): Promise<void> {
+    if (this.#trail.detailed) this.#more = { ...this.#more, response_dump: dump(answer) }
+    if (this.#trail.place === 'file') return this.#trail.append(this.#made(status))
+    if (this.#written !== status || this.#trail.detailed) await this.#store.commit([this.#write(status)])
   }
 
   async #with(writes: readonly Write[]): Promise<number> {
+    const first = writes.find(write => write.body !== null)
+    if (first !== undefined && 'org' in first && first.org !== '') this.#writtenOrg = first.org
     const sequence = await this.#store.commit([...writes, this.#write(200)])
     this.#written = 200
     return sequence
   }
 
+  #made(status: number): AuditRecord {
+    return { ...this.#record, org_id: this.#org ?? this.#writtenOrg, status, ...this.#more }
+  }
+
   #write(status: number): Write {
-    const body: AuditRecord = { ...this.#record, status, ...(this.#diff === null ? {} : { diff: this.#diff }) }
+    const body = this.#made(status)
     return { kind: 'audit', id: body._id, org: body.org_id, body }
   }
+}
+
+function dump(body: unknown): string {
+  if (body === undefined) return ''
+  if (Buffer.isBuffer(body)) return `(${body.length} bytes)`
+  if (typeof body === 'string') return `(${body.length} characters)`
+  return JSON.stringify(masked(body) ?? null).slice(0, LONGEST_DUMP)
 }

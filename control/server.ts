@@ -69,7 +69,7 @@ export function control(table: readonly Endpoint[], tools: ControlTools): Contro
       const { endpoint } = sought.row
       const intent = endpoint.intent ?? intentOf(method)
       const call: Called = { caller, action: endpoint.summary, method, url: path + query }
-      if (intent !== 'read' && management.audit.enabled) recorder = new Recorder(tools, call)
+      if (intent !== 'read' && tools.audit !== null) recorder = new Recorder(tools.audit, tools, call)
       allowed(endpoint, caller, path, intent)
       if (endpoint.bodyForm !== 'none' && req.headers.expect !== undefined) res.writeContinue()
       const given = await read(sought, req, res, query, bounds, caller, recorder)
@@ -79,7 +79,7 @@ export function control(table: readonly Endpoint[], tools: ControlTools): Contro
       answer = told(cause, surface, tools)
     }
     try {
-      await recorder?.end(answer.status)
+      await recorder?.end(answer.status, answer.body)
     } catch (cause) {
       // What was written stays written; but nobody is told of a success that no record tells.
       if (answer.status < 400) answer = told(cause, surface, tools)
@@ -207,12 +207,9 @@ async function read(
     const tellsMore = door === 'gateway'
     const common = door === 'management' || door === 'admin' ? EMPTY : malformed
     if (bytes.length === 0 && !tellsMore) throw new Refused(400, row.endpoint.empty ?? common)
-    call.body = shaped(
-      row.body,
-      bodyForm === 'bytes' ? bytes : parsed(bytes, row.endpoint, contentType),
-      malformed,
-      tellsMore
-    )
+    const given = bodyForm === 'bytes' ? bytes : parsed(bytes, row.endpoint, contentType)
+    recorder?.asked(given)
+    call.body = shaped(row.body, given, malformed, tellsMore)
   }
   return call as Call<never, never, never>
 }

@@ -7,6 +7,7 @@ import type { Events } from '../gateway/events.ts'
 import type { Keys } from '../gateway/keys/keys.ts'
 import type { Policies } from '../gateway/keys/policies.ts'
 import type { Store } from '../gateway/store/store.ts'
+import type { AuditTrail } from './audit.ts'
 import type { People } from './users.ts'
 import type { Vault } from './vault.ts'
 
@@ -23,6 +24,8 @@ export interface ControlTools {
   readonly events: Events
   readonly people: People
   readonly vault: Vault
+  /** Null: no records are made. */
+  readonly audit: AuditTrail | null
   readonly clock: Clock
   readonly random: Random
   readonly log: Log

@@ -5,6 +5,7 @@ import { type Lines, linesTo, toFile } from '../config/lines.ts'
 import { isLoopback } from '../config/load.ts'
 import type { Settings } from '../config/settings.ts'
 import { type Clock, type Log, type Random, systemClock } from '../config/world.ts'
+import { auditTrail } from '../control/audit.ts'
 import { endpoints } from '../control/endpoints/index.ts'
 import { type Control, control } from '../control/server.ts'
 import type { ControlTools } from '../control/tools.ts'
@@ -146,6 +147,8 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const probe = probes(health)
   const people = new People({ store, changes })
   opened.push(() => people.close())
+  const audit = auditTrail(settings, { store, clock, log })
+  opened.push(() => audit?.close())
   let url = ''
   const controlTools: ControlTools = {
     settings,
@@ -157,6 +160,7 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     apis,
     events,
     people,
+    audit,
     vault: vault(gateway.security.private_certificate_encoding_secret || gateway.secret, random),
     clock,
     random,

@@ -49,6 +49,7 @@ async function setUp(t: Test) {
     settings,
     log,
     store,
+    audit: null,
     random: { bytes: randomBytes },
     clock: systemClock,
     apis: all,

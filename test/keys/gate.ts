@@ -84,6 +84,7 @@ export async function gate(t: Test, { gateway = {}, store = storeMemory(), apis:
   const tools = {
     settings,
     store,
+    audit: null,
     counters,
     changes,
     keys,
