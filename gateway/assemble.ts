@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { type Lines, linesTo, toFile } from '../config/lines.ts'
 import { isLoopback } from '../config/load.ts'
 import type { Settings } from '../config/settings.ts'
+import { version } from '../config/version.ts'
 import { type Clock, type Log, type Random, systemClock } from '../config/world.ts'
 import { auditTrail } from '../control/audit.ts'
 import { endpoints } from '../control/endpoints/index.ts'
@@ -34,7 +34,6 @@ import { storeSqlite } from './store/storeSqlite.ts'
 
 /** To one origin, at once: event streams hold theirs for hours, so this only keeps a runaway from eating every port. */
 const MOST_CONNECTIONS = 20_000
-const version: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
 
 export interface Given {
   readonly settings: Settings

@@ -9,6 +9,7 @@ import type { Clock, Fields, Log } from '../../config/world.ts'
 import { newUser, userWrites } from '../../control/users.ts'
 import { vault } from '../../control/vault.ts'
 import { assemble, type Gateway } from '../../gateway/assemble.ts'
+import { undescribed } from './description.ts'
 
 export const SECRET = 'a secret of the tests'
 
@@ -96,6 +97,9 @@ export async function gateway(
     })
     const text = await answer.text()
     const parsed = answer.headers.get('content-type')?.includes('json') && text !== '' ? JSON.parse(text) : text
+    const { pathname } = new URL(url)
+    const fault = undescribed(method, pathname, answer.status, answer.headers.get('content-type') ?? '', parsed)
+    if (fault !== null) throw new Error(`an answer is not as described: ${fault}`)
     return { status: answer.status, body: parsed, headers: answer.headers }
   }
   const svc: TestGateway['svc'] = (method, path, body, headers = {}) =>

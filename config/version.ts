@@ -1,0 +1,4 @@
+import { readFileSync } from 'node:fs'
+
+/** Of the program, as package.json says. */
+export const version: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
