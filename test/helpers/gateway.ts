@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
@@ -9,7 +9,7 @@ import type { Clock, Fields, Log } from '../../config/world.ts'
 import { newUser, userWrites } from '../../control/users.ts'
 import { vault } from '../../control/vault.ts'
 import { assemble, type Gateway } from '../../gateway/assemble.ts'
-import { undescribed } from './description.ts'
+import { described, undescribed } from './description.ts'
 
 export const SECRET = 'a secret of the tests'
 
@@ -100,6 +100,7 @@ export async function gateway(
     const { pathname } = new URL(url)
     const fault = undescribed(method, pathname, answer.status, answer.headers.get('content-type') ?? '', parsed)
     if (fault !== null) throw new Error(`an answer is not as described: ${fault}`)
+    if (answer.ok) touched(t, method, pathname)
     return { status: answer.status, body: parsed, headers: answer.headers }
   }
   const svc: TestGateway['svc'] = (method, path, body, headers = {}) =>
@@ -138,6 +139,15 @@ export async function gateway(
       return answer.body.key
     }
   }
+}
+
+/** For `npm run coverage`: which endpoints a test had a success from. */
+function touched(t: Test, method: string, path: string): void {
+  const file = process.env.SVC_TOUCHES
+  const template = file === undefined ? null : described(method, path)
+  if (file === undefined || template === null) return
+  const line = { file: process.argv[1], test: t.name, endpoint: `${method} ${template}` }
+  appendFileSync(file, `${JSON.stringify(line)}\n`)
 }
 
 /** A small document: `extension` is laid over the usual members, section by section. */
