@@ -1,0 +1,163 @@
+import { isDeepStrictEqual } from 'node:util'
+import { pointer } from '../../config/validate.ts'
+import { EXTENSION } from '../../gateway/api.ts'
+import { isObject } from '../../gateway/documents/report.ts'
+import type { DocumentKind, Json } from './documents.ts'
+
+/** Differences told by what they mean: routes, rights, limits; the rest by place. Lines of text. */
+
+const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']
+const MOST_LINES = 100
+
+/** @param before null: it is new */
+export function meaning(kind: DocumentKind, before: Json | null, after: Json): string[] {
+  const lines = kind === 'api' ? apiLines(before, after) : kind === 'asset' ? [] : limitLines(before ?? {}, after)
+  const told = kind === 'api' ? apiTold(before, after) : limitTold
+  if (before !== null)
+    lines.push(
+      ...places(before, after, '')
+        .filter(line => !told(line.path))
+        .map(({ text }) => text)
+    )
+  if (lines.length <= MOST_LINES) return lines
+  return [...lines.slice(0, MOST_LINES), `… and ${lines.length - MOST_LINES} more`]
+}
+
+function apiLines(before: Json | null, after: Json): string[] {
+  const lines: string[] = []
+  const parts: readonly (readonly [string, (document: Json) => string])[] = [
+    ['listens at', listens],
+    ['goes to', goesTo],
+    ['credential', credential],
+    ['state', state],
+    ['rate limit', rateLimit]
+  ]
+  for (const [name, of] of parts) {
+    const [was, is] = [before === null ? null : of(before), of(after)]
+    if (was === null) {
+      if (is !== 'none') lines.push(`${name}: ${is}`)
+    } else if (was !== is) lines.push(`${name}: ${was} → ${is}`)
+  }
+  const [old, now] = [routes(before), routes(after)]
+  for (const route of now.keys()) if (!old.has(route)) lines.push(`route + ${route}`)
+  for (const route of old.keys()) if (!now.has(route)) lines.push(`route - ${route}`)
+  for (const [route, rules] of now) {
+    const was = old.get(route)
+    if (was !== undefined && !isDeepStrictEqual(was, rules)) lines.push(`route ~ ${route}`)
+  }
+  return lines
+}
+
+const extensionOf = (document: Json): Json => document?.[EXTENSION] ?? {}
+
+function listens(document: Json): string {
+  const { server = {} } = extensionOf(document)
+  const domain = server.customDomain?.enabled ? server.customDomain.name : ''
+  return `${domain}${server.listenPath?.value ?? '/'}${server.listenPath?.strip ? '' : ' (not stripped)'}`
+}
+
+function goesTo(document: Json): string {
+  const { upstream = {} } = extensionOf(document)
+  if (!upstream.loadBalancing?.enabled) return upstream.url || 'none'
+  return upstream.loadBalancing.targets.map(({ url, weight }: Json) => `${url} × ${weight}`).join(', ')
+}
+
+function credential(document: Json): string {
+  const authentication = extensionOf(document).server?.authentication
+  if (!authentication?.enabled) return 'none: open to everyone'
+  const schemes = Object.entries(authentication.securitySchemes ?? {}).filter(([, scheme]) => (scheme as Json)?.enabled)
+  return schemes.map(([name]) => name).join(', ') || 'none'
+}
+
+function state(document: Json): string {
+  const { active, internal } = extensionOf(document).info?.state ?? {}
+  return `${active ? 'active' : 'not active'}${internal ? ', internal' : ''}`
+}
+
+function rateLimit(document: Json): string {
+  const limit = extensionOf(document).upstream?.rateLimit
+  return limit?.enabled ? `${limit.rate} per ${limit.per}` : 'none'
+}
+
+/** `GET /items` → what the document says about it. */
+function routes(document: Json | null): Map<string, Json> {
+  const found = new Map<string, Json>()
+  if (document === null || !isObject(document.paths)) return found
+  const rules = extensionOf(document).middleware?.operations ?? {}
+  for (const [path, item] of Object.entries(document.paths))
+    for (const method of METHODS) {
+      const operation = isObject(item) ? (item[method] as Json) : undefined
+      if (operation === undefined) continue
+      const id = operation?.operationId
+      const rule = typeof id === 'string' && isObject(rules) && Object.hasOwn(rules, id) ? rules[id] : null
+      found.set(`${method.toUpperCase()} ${path}`, { operation, rule, parameters: (item as Json).parameters ?? null })
+    }
+  return found
+}
+
+const apiTold = (before: Json | null, after: Json) => (path: string) =>
+  before === null ||
+  path.startsWith('/paths/') ||
+  path.startsWith(`/${EXTENSION}/middleware/operations`) ||
+  path.startsWith(`/${EXTENSION}/server/listenPath`) ||
+  path.startsWith(`/${EXTENSION}/server/customDomain/`) ||
+  path.startsWith(`/${EXTENSION}/upstream/rateLimit`) ||
+  path === `/${EXTENSION}/upstream/url` ||
+  path.startsWith(`/${EXTENSION}/info/state`) ||
+  (path.startsWith(`/${EXTENSION}/server/authentication`) && credential(before) !== credential(after))
+
+function limitLines(before: Json, after: Json): string[] {
+  const lines = limitsOf(before, after, '')
+  const [old, now] = [before.access_rights ?? {}, after.access_rights ?? {}]
+  for (const id of Object.keys(now)) {
+    if (!Object.hasOwn(old, id)) lines.push(`may call + ${id}`)
+    else {
+      lines.push(...limitsOf(old[id]?.limit ?? {}, now[id]?.limit ?? {}, ` on ${id}`))
+      if (!isDeepStrictEqual(old[id]?.allowed_urls ?? [], now[id]?.allowed_urls ?? []))
+        lines.push(`allowed URLs on ${id} change`)
+    }
+  }
+  for (const id of Object.keys(old)) if (!Object.hasOwn(now, id)) lines.push(`may call - ${id}`)
+  return lines
+}
+
+function limitsOf(before: Json, after: Json, where: string): string[] {
+  const rate = ({ rate = 0, per = 0 }: Json) => (rate > 0 ? `${rate} per ${per} s` : 'none')
+  const quota = ({ quota_max = 0, quota_renewal_rate = 0 }: Json) =>
+    quota_max > 0 ? `${quota_max} per ${quota_renewal_rate} s` : 'none'
+  const throttle = ({ throttle_interval = 0, throttle_retry_limit = 0 }: Json) =>
+    throttle_interval > 0 ? `${throttle_retry_limit} times, every ${throttle_interval} s` : 'none'
+  return [
+    ['rate', rate],
+    ['quota', quota],
+    ['throttle', throttle]
+  ].flatMap(([name, of]) => {
+    const [was, is] = [(of as typeof rate)(before), (of as typeof rate)(after)]
+    return was === is ? [] : [`${name}${where}: ${was} → ${is}`]
+  })
+}
+
+const limitTold = (path: string) =>
+  /^\/(access_rights\/[^/]+\/limit\/)?(rate|per|quota_max|quota_renewal_rate|throttle_interval|throttle_retry_limit)$/.test(
+    path
+  ) || /^\/access_rights(\/[^/]+(\/limit|\/allowed_urls.*)?)?$/.test(path)
+
+/** Where two documents differ, by JSON pointer. */
+function places(before: Json, after: Json, path: string): { path: string; text: string }[] {
+  if (isDeepStrictEqual(before, after)) return []
+  if (isObject(before) && isObject(after)) {
+    const names = new Set([...Object.keys(before), ...Object.keys(after)])
+    return [...names].flatMap(name => {
+      const at = `${path}/${pointer(name)}`
+      if (!Object.hasOwn(before, name)) return [{ path: at, text: `${at} + ${short(after[name])}` }]
+      if (!Object.hasOwn(after, name)) return [{ path: at, text: `${at} - ${short(before[name])}` }]
+      return places(before[name], after[name], at)
+    })
+  }
+  return [{ path, text: `${path}: ${short(before)} → ${short(after)}` }]
+}
+
+function short(value: Json): string {
+  const text = JSON.stringify(value)
+  return text.length <= 60 ? text : `${text.slice(0, 57)}…`
+}

@@ -1,0 +1,100 @@
+import { parseArgs } from 'node:util'
+import { CallFailed, client } from './cli/client.ts'
+import { Faulty, readDocuments } from './cli/documents.ts'
+import { exportAll } from './cli/export.ts'
+import { apply, type Change, plan, told } from './cli/plan.ts'
+import { validate } from './cli/validate.ts'
+
+/** `npm run svc -- COMMAND`: documents in files, brought to a running gateway through its management interface. */
+
+const usage = `Usage: npm run svc -- COMMAND [options]
+
+  plan FILE…       what apply would change, by meaning; writes nothing
+  apply FILE…      makes the gateway's documents those of the files; a second run says "nothing to do"
+  export [FOLDER]  writes APIs, policies, assets and named keys (no secrets) as files; default: svc-export
+  validate FILE…   checks files without a gateway
+
+  --url URL        the management interface; default: SVC_URL, else http://127.0.0.1:3000
+  --key KEY        access key of a management user; default: SVC_KEY
+  --help           this text
+
+FILE: YAML or JSON, or a folder of them. An OpenAPI document with x-svc-api-gateway (its info.id names the API), or
+asset:, policy:, key: with an id each, or lists of them: assets:, policies:, keys:. Nothing is ever deleted.
+`
+
+/** 0: done; 1: a call failed; 2: wrong arguments or files. */
+const STATUS = { done: 0, failed: 1, wrong: 2 } as const
+
+class Wrong extends Error {}
+
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (cause) {
+  const text = cause instanceof Error ? cause.message : String(cause)
+  process.stderr.write(cause instanceof Wrong ? `${text}\n\n${usage}` : `${text}\n`)
+  process.exitCode = cause instanceof Wrong || cause instanceof Faulty ? STATUS.wrong : STATUS.failed
+  if (!(cause instanceof Wrong || cause instanceof Faulty || cause instanceof CallFailed)) throw cause
+}
+
+async function main(args: string[]): Promise<number> {
+  const { values, positionals } = parsed(args)
+  const [command, ...files] = positionals
+  if (values.help || command === undefined || command === 'help') {
+    if (!values.help && command === undefined) throw new Wrong('a command is missing')
+    process.stdout.write(usage)
+    return STATUS.done
+  }
+  const gateway = () => client(values.url ?? process.env.SVC_URL ?? 'http://127.0.0.1:3000', accessKey(values.key))
+  if (command === 'export') {
+    if (files.length > 1) throw new Wrong('export takes one folder')
+    const folder = files[0] ?? 'svc-export'
+    const { api, policy, asset, key } = await exportAll(folder, gateway())
+    say(`${folder}: ${api} APIs, ${policy} policies, ${asset} assets, ${key} keys`)
+    return STATUS.done
+  }
+  if (command !== 'plan' && command !== 'apply' && command !== 'validate') throw new Wrong(`${command} is no command`)
+  if (files.length === 0) throw new Wrong(`${command} needs files or folders`)
+  const given = readDocuments(files)
+  const faults = validate(given)
+  if (faults.length > 0) throw new Faulty(faults)
+  if (command === 'validate') {
+    say(`${given.length} documents are valid`)
+    return STATUS.done
+  }
+  const called = gateway()
+  const changes = await plan(given, called)
+  if (changes.length === 0) say('nothing to do')
+  else if (command === 'plan') say([...changes.map(told), summary(changes)].join('\n'))
+  else {
+    for (const change of changes) {
+      say(told(change))
+      await apply(change, called)
+    }
+    say(`done: ${summary(changes)}`)
+  }
+  return STATUS.done
+}
+
+function parsed(args: string[]) {
+  try {
+    const options = { url: { type: 'string' }, key: { type: 'string' }, help: { type: 'boolean', short: 'h' } } as const
+    return parseArgs({ args, allowPositionals: true, options })
+  } catch (cause) {
+    throw new Wrong(cause instanceof Error ? cause.message : String(cause))
+  }
+}
+
+function accessKey(given: string | undefined): string {
+  const key = given ?? process.env.SVC_KEY ?? ''
+  if (key === '') throw new Wrong('an access key is missing: --key or SVC_KEY')
+  return key
+}
+
+function summary(changes: readonly Change[]): string {
+  const count = (does: Change['does']) => changes.filter(change => change.does === does).length
+  return `${count('create')} to create, ${count('update')} to update`
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`)
+}
