@@ -9,3 +9,24 @@ export function durationMs(text: string): number | null {
   for (const [, count, unit] of text.matchAll(/([\d.]+)(ms|h|m|s)/g)) sum += Number(count) * UNIT_MS[unit!]!
   return sum
 }
+
+/** Units of readable lifetimes, seconds; a month has 30 days. `M` and `m` differ. */
+const UNIT_S: Readonly<Record<string, number>> = { M: 2_592_000, w: 604_800, d: 86_400, h: 3600, m: 60, s: 1 }
+const PART = /(\d{1,16})([Mwdhms])/g
+const LIFETIME = /^\d{1,16}[Mwdhms](?:(?: *, *| *)\d{1,16}[Mwdhms]){0,5}$/
+
+/**
+ * Seconds of a readable lifetime (semantics §8.5): `5h,34m,30s`, `5h34m30s`, `5h 34m 30s`, each unit at most once; null
+ * when the text is none, or is longer than a safe integer of seconds.
+ */
+export function lifetimeSeconds(text: string): number | null {
+  if (!LIFETIME.test(text)) return null
+  const units = new Set<string>()
+  let sum = 0
+  for (const [, count, unit] of text.matchAll(PART)) {
+    if (units.has(unit!)) return null
+    units.add(unit!)
+    sum += Number(count) * UNIT_S[unit!]!
+  }
+  return Number.isSafeInteger(sum) ? sum : null
+}

@@ -1,7 +1,8 @@
 // Installs what is missing, and nothing else: runs on the machine's own Node (20 or later), before anything else does.
-// With --all or --for-tests also the packages that compiler, linter, benches and tests use. Never touches node_modules that fit the lock file.
+// With --all or --for-tests also the packages that compiler, linter, benches and tests use, with --for-tests the servers
+// that tests start as well. Never touches node_modules that fit the lock file.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -41,6 +42,36 @@ if (missing !== null) {
     console.error(`after npm ci, ${still}: no package of the run-time fits ${process.platform}-${process.arch}`)
     process.exit(1)
   }
+}
+
+if (process.argv.includes('--for-tests')) installServers()
+
+/** The servers that tests start (`test/servers`): packages of their own, so that nothing else has to carry them. */
+function installServers() {
+  const folder = join(root, 'test', 'servers')
+  const modules = join(folder, 'node_modules')
+  // Written last, so that what was interrupted is done again.
+  const stamp = join(modules, '.installed')
+  const lock = readFileSync(join(folder, 'package-lock.json'), 'utf8')
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === lock) return
+  console.error('installing servers for tests …')
+  const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']
+  const npm = spawnSync('npm', args, { cwd: folder, stdio: ['ignore', 2, 2] })
+  if (npm.status !== 0) {
+    console.error('npm ci failed in test/servers; see above. The packages come from the npm registry: is it reachable?')
+    process.exit(1)
+  }
+  // npm packages cannot hold links; these list the ones that their libraries need.
+  for (const name of readdirSync(modules)) {
+    const list = join(modules, name, 'native', 'pg-symlinks.json')
+    if (!existsSync(list)) continue
+    for (const { source, target } of JSON.parse(readFileSync(list, 'utf8'))) {
+      const link = join(modules, name, target)
+      rmSync(link, { force: true })
+      symlinkSync(relative(dirname(link), join(modules, name, source)), link)
+    }
+  }
+  writeFileSync(stamp, lock)
 }
 
 /** The package `node` would fetch its binary by a script, outside the lock file; the platform's package carries the same. */

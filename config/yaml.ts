@@ -1,4 +1,4 @@
-import { isAlias, isMap, isScalar, isSeq, type Node, parseDocument, stringify } from 'yaml'
+import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, stringify } from 'yaml'
 import { exactInteger, isLarge, isRaw, parseExact, type RawNumber, tooLarge } from './exactJson.ts'
 import { type Fault, Invalid, pointer } from './validate.ts'
 
@@ -42,9 +42,22 @@ export function parseJson(text: string, integers: Integers = 'doubles'): unknown
  * @throws Invalid as parseJson does, and for tags, aliases that multiply the document or refer to nothing
  */
 export function parseYaml(text: string, integers: Integers = 'doubles'): unknown {
+  return parsePlacedYaml(text, integers).value
+}
+
+/** A document that knows where its values stand in the text. */
+export interface Placed {
+  readonly value: unknown
+  /** Line, from 1, of the value at a JSON pointer: where its name stands, if it has one; null: there is no such value. */
+  lineOf(path: string): number | null
+}
+
+/** As `parseYaml`, with the places of values. @throws Invalid */
+export function parsePlacedYaml(text: string, integers: Integers = 'doubles'): Placed {
   if (text.length > MAX_YAML) throw fault('', `is longer than ${MAX_YAML} characters as YAML; send it as JSON`)
   if ((text.match(MARK) ?? []).length > MAX_MARKS) throw fault('', 'has too many values as YAML; send it as JSON')
   let document: ReturnType<typeof parseDocument>
+  const lines = new LineCounter()
   try {
     // uniqueKeys compares each name with all others of its map; `convert` looks for doubles itself.
     document = parseDocument(text, {
@@ -53,7 +66,8 @@ export function parseYaml(text: string, integers: Integers = 'doubles'): unknown
       stringKeys: true,
       intAsBigInt: true,
       uniqueKeys: false,
-      logLevel: 'error'
+      logLevel: 'error',
+      lineCounter: lines
     })
   } catch (cause) {
     throw fault('', `is not YAML: ${firstLine(cause as Error)}`)
@@ -63,7 +77,39 @@ export function parseYaml(text: string, integers: Integers = 'doubles'): unknown
     .map(error => ({ path: '', message: `is not YAML: ${firstLine(error)}` }))
   if (faults.some(({ message }) => message.includes('call stack'))) throw tooDeep()
   if (faults.length > 0) throw new Invalid(faults)
-  return convert(document.contents, '', 1, { anchors: new Map(), aliased: 0, inAlias: false, integers })
+  const value = convert(document.contents, '', 1, { anchors: new Map(), aliased: 0, inAlias: false, integers })
+  return {
+    value,
+    lineOf(path) {
+      const offset = offsetOf(document.contents, path)
+      return offset === null ? null : lines.linePos(offset).line
+    }
+  }
+}
+
+/** What an alias stands for has the place of the alias. */
+function offsetOf(contents: unknown, path: string): number | null {
+  let node = contents as Node | null
+  let offset = node?.range?.[0] ?? 0
+  for (const segment of path.split('/').slice(1)) {
+    const name = segment.replaceAll('~1', '/').replaceAll('~0', '~')
+    if (isAlias(node)) return offset
+    if (isSeq(node)) {
+      node = (node.items[Number(name)] as Node | undefined) ?? null
+      if (node === null) return null
+      offset = node.range?.[0] ?? offset
+    } else if (isMap(node)) {
+      const pair = node.items.find(({ key }) => nameOf(key) === name)
+      if (pair === undefined) return null
+      offset = (pair.key as Node | null)?.range?.[0] ?? offset
+      node = pair.value as Node | null
+    } else return null
+  }
+  return offset
+}
+
+function nameOf(key: unknown): string {
+  return String(isScalar(key) ? (key.value ?? key.source ?? '') : key)
 }
 
 /** YAML that `parseYaml` reads back as the same value. */
@@ -105,7 +151,7 @@ function convert(node: unknown, path: string, depth: number, reading: Reading): 
   if (isSeq(node)) return node.items.map((item, i) => convert(item, `${path}/${i}`, depth + 1, reading))
   const map: Record<string, unknown> = {}
   for (const { key, value } of node.items) {
-    const name = String(isScalar(key) ? (key.value ?? key.source ?? '') : key)
+    const name = nameOf(key)
     const at = `${path}/${pointer(name)}`
     if (name === '__proto__') throw fault(at, 'is a name that documents may not use')
     if (Object.hasOwn(map, name)) throw fault(at, 'stands there twice')

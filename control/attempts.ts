@@ -34,14 +34,18 @@ export class Attempts {
   }
 }
 
-/** One host of IPv6 has a whole /64 to call from. */
+/** One host of IPv6 has a whole /64 to call from, however the address is written. */
 function origin(address: string): string {
-  if (!isIPv6(address) || address.includes('.')) return address
+  if (!isIPv6(address)) return address
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
+  if (mapped !== null) return mapped[1]!
   const [head = '', tail = ''] = address.split('::')
   const left = head === '' ? [] : head.split(':')
-  const right = tail === '' ? [] : tail.split(':')
+  // Four digits with dots stand for two groups.
+  const right = tail === '' ? 0 : tail.split(':').length + (tail.includes('.') ? 1 : 0)
   const groups = address.includes('::')
-    ? [...left, ...new Array(8 - left.length - right.length).fill('0'), ...right]
+    ? [...left, ...new Array(8 - left.length - right).fill('0'), ...tail.split(':')]
     : left
-  return `${groups.slice(0, 4).join(':')}::/64`
+  const network = groups.slice(0, 4).map(group => Number.parseInt(group, 16).toString(16))
+  return `${network.join(':')}::/64`
 }

@@ -108,10 +108,14 @@ export interface Endpoint<P extends TSchema = TSchema, Q extends TSchema = TSche
   readonly body: B
   /** Text of the 400 when the body cannot be read as its form or has not its shape (the facts give one an endpoint); the faults stand beside it. */
   readonly malformed: string
+  /** Text of the 400 when the body can be read but has not its shape; default: `malformed`. */
+  readonly invalid?: string
   /** Text of the 400 when there is no body at all; default: on management and admin the facts' common one, else `malformed`. */
   readonly empty?: string
   /** Shape of the successful answer. */
   readonly answer: TSchema
+  /** Members of the successful answer that are secrets though their names do not say so: audit records are without them. */
+  readonly hides?: readonly string[]
   /** Status of the successful answer; default 200. */
   readonly status?: number
   /** Media type of the successful answer; default: application/json. */

@@ -43,7 +43,27 @@ export function permissionOf(path: string): string | null {
 }
 
 export function isAdmin(permissions: Permissions): boolean {
-  return permissions.IsAdmin === 'admin'
+  return levelOf(permissions, 'IsAdmin') === 'admin'
+}
+
+/** The level of a permission, as it was given; undefined: none. */
+export function levelOf(permissions: Permissions, permission: string): string | undefined {
+  return Object.hasOwn(permissions, permission) ? permissions[permission] : undefined
+}
+
+const strength: Readonly<Record<string, number>> = { deny: 0, read: 1, write: 2, admin: 3 }
+
+/** How far permissions reach: an administrator's as far as nothing is denied. */
+function reach(permissions: Permissions, permission: string): number {
+  const level = levelOf(permissions, permission) ?? ''
+  if (level !== 'deny' && isAdmin(permissions)) return 3
+  return strength[level] ?? 0
+}
+
+/** Whether `own` reaches as far as `other` everywhere: nobody may give, or take over, what it has not. */
+export function covers(own: Permissions, other: Permissions): boolean {
+  if (isAdmin(other) && !isAdmin(own)) return false
+  return [...Object.keys(own), ...Object.keys(other)].every(name => reach(other, name) <= reach(own, name))
 }
 
 /** Whether a level allows an intent; unknown levels allow nothing. */
@@ -55,12 +75,15 @@ export function allows(level: string | undefined, intent: Intent): boolean {
   )
 }
 
-/** Why a person may not do this (semantics §1.0, §2.8), or null. */
-export function denial(permissions: Permissions, path: string, intent: Intent): string | null {
-  const permission = permissionOf(path)
+/**
+ * Why a person may not do this (semantics §1.0, §2.8), or null.
+ * @param place the endpoint's path with its parameters unfilled: an id that reads like a part of the path leads nowhere else
+ */
+export function denial(permissions: Permissions, path: string, intent: Intent, place = path): string | null {
+  const permission = permissionOf(place)
   if (permission === null)
     return `access denied: This action is unknown. You do not have permission to access '${path}'.`
-  const level = Object.hasOwn(permissions, permission) ? permissions[permission] : undefined
+  const level = levelOf(permissions, permission)
   const forbidden = `access denied: You do not have permission to access  ${path}`
   if (level === 'deny') return forbidden
   if (isAdmin(permissions) || allows(level, intent)) return null

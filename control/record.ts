@@ -1,34 +1,10 @@
 import { createPatch } from 'rfc6902'
 import type { Clock, Random } from '../config/world.ts'
 import type { Store, Write } from '../gateway/store/store.ts'
-import type { AuditTrail } from './audit.ts'
+import type { AuditRecord, AuditTrail } from './audit.ts'
 import type { Caller } from './caller.ts'
 import { newId } from './ids.ts'
 import { masked, maskedUrl } from './mask.ts'
-
-/** Body of a stored `audit` document; its id is `_id`. */
-export interface AuditRecord {
-  readonly _id: string
-  readonly req_id: string
-  readonly org_id: string
-  /** RFC 1123. */
-  readonly date: string
-  /** ISO 8601. */
-  readonly timestamp: string
-  readonly ip: string
-  readonly user: string
-  /** What the endpoint does, in words. */
-  readonly action: string
-  readonly method: string
-  /** Path and query, secrets masked. */
-  readonly url: string
-  readonly status: number
-  /** Of updates: JSON Patch (RFC 6902), secrets masked. */
-  readonly diff?: readonly unknown[]
-  /** With `audit.detailed_recording`: the bodies, secrets masked. */
-  readonly request_dump?: string
-  readonly response_dump?: string
-}
 
 /** What is known of a call before it is handled. */
 export interface Called {

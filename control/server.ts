@@ -8,6 +8,7 @@ import { Unavailable } from '../gateway/store/store.ts'
 import type { Caller } from './caller.ts'
 import { doorOf, doors, type Surface } from './doors.ts'
 import { Answer, type Call, type Endpoint, etag, Refused, Streamed, toldFaults } from './endpoint.ts'
+import { MASK } from './mask.ts'
 import { denial, type Intent } from './permissions.ts'
 import { type Called, Recorder } from './record.ts'
 import type { ControlTools } from './tools.ts'
@@ -79,7 +80,7 @@ export function control(table: readonly Endpoint[], tools: ControlTools): Contro
       answer = told(cause, surface, tools)
     }
     try {
-      await recorder?.end(answer.status, answer.body)
+      await recorder?.end(answer.status, open(answer, sought.row?.endpoint.hides))
     } catch (cause) {
       // What was written stays written; but nobody is told of a success that no record tells.
       if (answer.status < 400) answer = told(cause, surface, tools)
@@ -101,11 +102,18 @@ function intentOf(method: string): Intent {
 }
 
 /** @throws Refused 403 */
-function allowed({ door, anyUser }: Endpoint, { user }: Caller, path: string, intent: Intent): void {
+function allowed(endpoint: Endpoint, { user }: Caller, path: string, intent: Intent): void {
+  const { door, anyUser } = endpoint
   if (user === null || anyUser) return
   // Portal: whoever may come in at all may write (`outside.md` §3).
-  const no = denial(user.permissions, path, door === 'portal' ? 'write' : intent)
+  const no = denial(user.permissions, path, door === 'portal' ? 'write' : intent, endpoint.path)
   if (no !== null) throw new Refused(403, no)
+}
+
+/** What an audit record may hold of an answer. */
+function open({ status, body }: Answer, hides: readonly string[] = []): unknown {
+  if (status >= 400 || hides.length === 0) return body
+  return { ...(body as object), ...Object.fromEntries(hides.map(name => [name, MASK])) }
 }
 
 function told(cause: unknown, surface: Surface, tools: ControlTools): Answer {
@@ -209,7 +217,7 @@ async function read(
     if (bytes.length === 0 && !tellsMore) throw new Refused(400, row.endpoint.empty ?? common)
     const given = bodyForm === 'bytes' ? bytes : parsed(bytes, row.endpoint, contentType)
     recorder?.asked(given)
-    call.body = shaped(row.body, given, malformed, tellsMore)
+    call.body = shaped(row.body, given, row.endpoint.invalid ?? malformed, tellsMore)
   }
   return call as Call<never, never, never>
 }

@@ -4,6 +4,7 @@ import type { Apis } from '../gateway/apis.ts'
 import type { Changes } from '../gateway/changes/changes.ts'
 import type { Counters } from '../gateway/counters/counters.ts'
 import type { Events } from '../gateway/events.ts'
+import type { JwksCache } from '../gateway/jwks/jwksCache.ts'
 import type { Keys } from '../gateway/keys/keys.ts'
 import type { Policies } from '../gateway/keys/policies.ts'
 import type { Store } from '../gateway/store/store.ts'
@@ -24,6 +25,7 @@ export interface ControlTools {
   readonly events: Events
   readonly people: People
   readonly vault: Vault
+  readonly jwks: JwksCache
   /** Null: no records are made. */
   readonly audit: AuditTrail | null
   readonly clock: Clock

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { User } from '../config/shape/user.ts'
+import type { Group, User } from '../config/shape/user.ts'
 import type { Changes } from '../gateway/changes/changes.ts'
 import type { Document, Store, Write } from '../gateway/store/store.ts'
 import { nameId } from './ids.ts'
@@ -10,7 +10,9 @@ import type { Vault } from './vault.ts'
 export interface UserRecord {
   /** All members but `access_key`. */
   readonly user: Required<Omit<User, 'access_key'>>
-  /** The access key, sealed (`vault.ts`) for the place `user/<id>`. */
+  /** `accessId` of its access key: where a key leads to the user, but is not this one, it opens nothing. '' without a key. */
+  readonly accessId: string
+  /** The access key, sealed (`vault.ts`) for the place `user/<id>`; '' without a key. */
   readonly sealedKey: string
   /** bcrypt; '' while there is no password. */
   readonly passwordHash: string
@@ -21,15 +23,8 @@ export interface AccessRecord {
   readonly user: string
 }
 
-/** Body of a stored `group` document. */
-export interface GroupRecord {
-  readonly name: string
-  readonly description: string
-  readonly active: boolean
-  readonly user_permissions: Permissions
-  readonly password_max_days: number
-  readonly last_updated: string
-}
+/** Body of a stored `group` document; its id and organisation are the document's. */
+export type GroupRecord = Readonly<Required<Omit<Group, '_id' | 'org_id'>>>
 
 /** A user as doors know it. */
 export interface Person {
@@ -75,7 +70,7 @@ export class People {
     const epoch = this.#epoch
     const access = await this.#store.get<AccessRecord>('access', id)
     const document = access === null ? null : await this.#store.get<UserRecord>('user', access.body.user)
-    if (document === null) return null
+    if (document === null || document.body.accessId !== id) return null
     const person = await this.#person(document)
     if (epoch === this.#epoch) {
       if (this.#known.size >= REMEMBERED) this.#known.clear()
@@ -88,14 +83,25 @@ export class People {
     this.#stop()
   }
 
-  /** Who is in a group has the group's permissions, an administrator all of them anyway. */
   async #person({ id, org, body: { user } }: Document<UserRecord>): Promise<Person> {
-    const own = user.user_permissions
-    const group =
-      user.group_id === '' || isAdmin(own) ? null : await this.#store.get<GroupRecord>('group', user.group_id)
-    const permissions = group?.org === org && group.body.active ? group.body.user_permissions : own
+    const permissions = await permissionsOf(user, org, this.#store)
     return { id, email: user.email_address, org, active: user.active, admin: isAdmin(permissions), permissions }
   }
+}
+
+/**
+ * What a user may do: who is in a group has the group's permissions (specification, Authentication: an administrator keeps
+ * its own). A group that is switched off, gone or of another organisation counts as none.
+ * @throws Unavailable
+ */
+export async function permissionsOf(
+  { group_id, user_permissions: own }: UserRecord['user'],
+  org: string,
+  store: Pick<Store, 'get'>
+): Promise<Permissions> {
+  if (group_id === '' || isAdmin(own)) return own
+  const group = await store.get<GroupRecord>('group', group_id)
+  return group?.org === org && group.body.active ? group.body.user_permissions : own
 }
 
 /** Of a time that never was (specification, POST /admin/users). */
@@ -122,24 +128,76 @@ export function newUser(given: User, id: string, createdAt: string): UserRecord[
   }
 }
 
+/** The organisation whose user it is. */
+export function orgOfUser({ org_id }: Pick<User, 'org_id'>): string {
+  return org_id || 'default'
+}
+
 /**
  * What keeps a new user: itself, its access key's place, and its e-mail address, which is unique in an organisation.
  * Committed together; a `Conflict` on `name` tells that the address is taken, on `access` that the key is, on `user` the id.
  */
 export function userWrites(user: UserRecord['user'], accessKey: string, passwordHash: string, vault: Vault): Write[] {
-  const org = user.org_id || 'default'
-  const sealedKey = vault.seal(accessKey, `user/${user.id}`)
-  const body: UserRecord = { user, sealedKey, passwordHash }
-  const writes: Write[] = [
+  const org = orgOfUser(user)
+  const key = keptKey(user.id, accessKey, vault)
+  const body: UserRecord = { user, ...key, passwordHash }
+  return [
     { kind: 'user', id: user.id, org, body, expect: 0 },
-    { kind: 'access', id: accessId(accessKey), org, body: { user: user.id } satisfies AccessRecord, expect: 0 }
+    ...place('access', key.accessId, user.id, org, 0),
+    ...place('name', emailId(org, user.email_address), user.id, org, 0)
   ]
-  if (user.email_address !== '')
-    writes.push({ kind: 'name', id: emailId(org, user.email_address), org, body: { user: user.id }, expect: 0 })
+}
+
+/** What a user becomes. */
+export interface NextUser {
+  readonly user: UserRecord['user']
+  /** '': none any more. Absent: as it is. */
+  readonly accessKey?: string
+  /** Absent: as it is. */
+  readonly passwordHash?: string
+}
+
+/** What changes a user, or deletes it (`next` null); conflicts as of `userWrites`, on `user` another revision. */
+export function userChanges(before: Document<UserRecord>, next: NextUser | null, vault: Vault): Write[] {
+  const { id, rev, body } = before
+  const oldName = emailId(before.org, body.user.email_address)
+  if (next === null)
+    return [{ kind: 'user', id, body: null, expect: rev }, ...gone('access', body.accessId), ...gone('name', oldName)]
+  const { user, accessKey, passwordHash = body.passwordHash } = next
+  const org = orgOfUser(user)
+  const key = accessKey === undefined ? body : keptKey(id, accessKey, vault)
+  const after: UserRecord = { user, accessId: key.accessId, sealedKey: key.sealedKey, passwordHash }
+  const name = emailId(org, user.email_address)
+  const writes: Write[] = [{ kind: 'user', id, org, body: after, expect: rev }]
+  if (key.accessId !== body.accessId)
+    writes.push(...gone('access', body.accessId), ...place('access', key.accessId, id, org, 0))
+  else if (org !== before.org) writes.push(...place('access', key.accessId, id, org))
+  if (name !== oldName) writes.push(...gone('name', oldName), ...place('name', name, id, org, 0))
   return writes
 }
 
-/** Addresses are the same in any case. */
+function keptKey(id: string, accessKey: string, vault: Vault): Pick<UserRecord, 'accessId' | 'sealedKey'> {
+  if (accessKey === '') return { accessId: '', sealedKey: '' }
+  return { accessId: accessId(accessKey), sealedKey: vault.seal(accessKey, `user/${id}`) }
+}
+
+/** A document that leads to a user; none without an id. */
+function place(kind: 'access' | 'name', id: string, user: string, org: string, expect?: 0): Write[] {
+  if (id === '') return []
+  const body: AccessRecord = { user }
+  return [{ kind, id, org, body, ...(expect === undefined ? {} : { expect }) }]
+}
+
+function gone(kind: 'access' | 'name', id: string): Write[] {
+  return id === '' ? [] : [{ kind, id, body: null }]
+}
+
+/** Its access key; '' when there is none, or it was sealed under another secret. */
+export function accessKeyOf({ id, body: { sealedKey } }: Document<UserRecord>, vault: Vault): string {
+  return vault.open(sealedKey, `user/${id}`) ?? ''
+}
+
+/** Where an address leads to its user, in any case; '' for none. */
 export function emailId(org: string, email: string): string {
-  return nameId('user', org, email.toLowerCase())
+  return email === '' ? '' : nameId('user', org, email.toLowerCase())
 }

@@ -133,6 +133,11 @@ export interface Operation {
   /** As the document writes it. */
   readonly path: string
   readonly matches: (path: string) => boolean
+  /**
+   * Those of its method whose paths differ in the names of parameters alone, itself included, the strictest first; the
+   * parameters decide between them. Empty: there are none, or none is checked.
+   */
+  readonly rivals: readonly Operation[]
   readonly allow: boolean
   readonly block: boolean
   readonly ignoreAuthentication: boolean
@@ -144,6 +149,66 @@ export interface Operation {
   /** After the API's. */
   readonly requestHeaders: HeaderEdits | null
   readonly responseHeaders: HeaderEdits | null
+  /** Requests are held to the document. */
+  readonly requestCheck: RequestCheck | null
+  /** The gateway answers in the upstream's place. */
+  readonly mock: Mock | null
 }
+
+/** The head of a request, as far as documents speak about it. */
+export interface CheckedHead {
+  /** As the client wrote it, dot segments resolved, without the listen path. */
+  readonly path: string
+  /** '' or from the question mark on. */
+  readonly query: string
+  /** Raw pairs. */
+  readonly pairs: readonly string[]
+  /** 0: no body; -1: unknown. */
+  readonly bodyLength: number
+}
+
+/** Why a request does not fit its operation. */
+export interface Misfit {
+  readonly place: 'path' | 'query' | 'header' | 'cookie' | 'body'
+  /** One sentence that names the place. */
+  readonly detail: string
+}
+
+export interface BodyCheck {
+  /** Null: it fits. */
+  readonly misfit: (body: Buffer) => Misfit | null
+}
+
+/** What the document says about the requests of one operation. */
+export interface RequestCheck {
+  /** Of the refusal. */
+  readonly status: number
+  /** How much the parameters of the path keep out. */
+  readonly strictness: number
+  /** Whether the parameters of the path fit. */
+  takesPath(path: string): boolean
+  /** The parameters; null: they fit. */
+  head(head: CheckedHead): Misfit | null
+  /** The head of the body; null: its content is not looked at. */
+  body(head: CheckedHead): Misfit | BodyCheck | null
+}
+
+/** An answer that the gateway gives itself. */
+export interface MockAnswer {
+  readonly status: number
+  /** Raw pairs, with `Content-Type`, without `Content-Length`. */
+  readonly pairs: readonly string[]
+  readonly body: Buffer | null
+}
+
+/** What a request may ask of a mock: values of its headers, null where they are absent. */
+export interface MockAsked {
+  readonly code: string | null
+  readonly accept: string | null
+  readonly name: string | null
+}
+
+/** The text: why there is none. */
+export type Mock = (asked: MockAsked) => MockAnswer | string
 
 /** What the reading of a document needs beside it. */

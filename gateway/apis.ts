@@ -1,13 +1,15 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Invalid } from '../config/validate.ts'
 import type { Log, Random } from '../config/world.ts'
 import { parseJson, parseYaml } from '../config/yaml.ts'
 import type { Api } from './api.ts'
 import type { Changes } from './changes/changes.ts'
+import { unescapeDots } from './documents/dots.ts'
 import { namedId, type Reading, readApi, withId } from './documents/readApi.ts'
+import { fromStored, toStored } from './documents/storedApi.ts'
 import type { Document, Revision, Sequence, Store, Write } from './store/store.ts'
 
 export type * from './api.ts'
@@ -15,11 +17,42 @@ export type * from './api.ts'
 /** Changed ones come as they are now; removed ones by id. When it resolves, requests are served by them. */
 export type ApisListener = (changed: readonly Api[], removed: readonly string[]) => void | Promise<void>
 
-/**
- * Commits the write of an API, and what its writer adds to it.
- * @param rev that the document has afterwards; of a deletion, the one that it had
- */
-export type ApiCommit = (write: Write, rev: Revision) => Promise<Sequence>
+/** A write of an API, checked and about to be committed. */
+export interface ApiWrite {
+  readonly write: Write
+  /** That the document has afterwards; of a deletion, the one that it had. */
+  readonly rev: Revision
+  /** Null: it is new. */
+  readonly before: Api | null
+  /** Null: a deletion. */
+  readonly after: Api | null
+  /** The document as it lies in the store (`fromStored` reads it); null: a deletion. */
+  readonly stored: unknown
+}
+
+/** Commits it, and what its writer adds to it. */
+export type ApiCommit = (what: ApiWrite) => Promise<Sequence>
+
+/** How a document is kept. */
+export interface Keeping {
+  readonly commit?: ApiCommit
+  /** Now, milliseconds since the epoch; absent: its times are unknown. */
+  readonly at?: number
+  /** `management.escape_dots_in_oas_paths` */
+  readonly escapeDots?: boolean
+}
+
+/** One API among all, with what is known of its writing. */
+export interface ApiRow {
+  readonly api: Api
+  /** 0: it comes from a file. */
+  readonly rev: Revision
+  /** Of its last write; 0: it comes from a file. */
+  readonly sequence: Sequence
+  /** Milliseconds since the epoch; null: unknown. */
+  readonly created: number | null
+  readonly updated: number | null
+}
 
 /** All API documents: those of the folder and those of the store, read. */
 export interface Apis {
@@ -30,6 +63,8 @@ export interface Apis {
   revision(id: string): Revision
   /** In order of their ids. */
   all(): readonly Api[]
+  /** In order of their creation, those of the folder first; the same list until something changes. */
+  rows(): readonly ApiRow[]
   /**
    * Reads folder and store again. A fault in the folder, or between folder and store, keeps the old state; a stored
    * document that cannot be read is logged and left out. Answers the faults. Works in slices of a few milliseconds.
@@ -40,7 +75,7 @@ export interface Apis {
    * `replaces`: the id of the one whose place it takes; null: it is new.
    * @throws Invalid for its faults; ApiRefused; Conflict when another process wrote it meanwhile; what `commit` throws
    */
-  save(document: unknown, replaces: string | null, commit?: ApiCommit): Promise<Api>
+  save(document: unknown, replaces: string | null, how?: Keeping): Promise<Api>
   /** @throws ApiRefused; Conflict; what `commit` throws */
   remove(id: string, commit?: ApiCommit): Promise<void>
   /** The answer ends the listening. */
@@ -52,9 +87,12 @@ export interface Apis {
 /** Why an API cannot be written. */
 export class ApiRefused extends Error {
   readonly reason: 'unknown' | 'id taken' | 'other id' | 'path taken' | 'file'
-  constructor(reason: ApiRefused['reason'], message: string) {
+  /** Who has the path. */
+  readonly holder: Api | null
+  constructor(reason: ApiRefused['reason'], message: string, holder: Api | null = null) {
     super(message)
     this.reason = reason
+    this.holder = holder
   }
 }
 
@@ -69,17 +107,14 @@ export interface ApisGiven {
   readonly matching: Reading['matching']
 }
 
-interface Kept {
-  readonly api: Api
-  /** Tells one content from another: the revision, or the file's hash. */
+interface Kept extends ApiRow {
+  /** Tells one content from another: revision and sequence, or the file's hash. */
   readonly stamp: string
-  /** Of a stored one; 0 for a file. */
-  readonly rev: number
   /** Host and listen path, whatever its placeholders are called; null: it has no route, so it takes none. */
   readonly place: string | null
 }
 
-type State = ReadonlyMap<string, Kept>
+type State = Map<string, Kept>
 
 const STORE = 'store'
 const OTHER_ID = 'Request APIID does not match that in Definition! For Update operations these must match.'
@@ -88,51 +123,112 @@ const MAX_FILE = 10 * 1024 * 1024
 const SLICE_MS = 4
 
 export function apis({ store, changes, log, random, folder, matching }: ApisGiven): Apis {
+  // Changed in place, a few entries at a time: a copy of 10,000 for each write would make many writes quadratic.
   let state: State = new Map()
+  /** Who has which place. */
+  let places = new Map<string, string>()
+  /** Ids by database id. */
+  let byDbId = new Map<string, string>()
   let sorted: readonly Api[] | null = null
+  let rows: readonly ApiRow[] | null = null
+  /** What is being written here, so that it is read once. */
+  const written = new Map<string, Kept>()
   const listeners = new Set<ApisListener>()
   // Two queues, always entered in this order: one write at a time, and within it (or for another process's write) one
   // change of the state at a time.
   const writing = queue()
   const applying = queue()
 
-  async function swap(next: State): Promise<void> {
-    const changed = [...next.values()].filter(({ api }) => state.get(api.id)?.api !== api).map(({ api }) => api)
-    const removed = [...state.keys()].filter(id => !next.has(id))
-    state = next
+  async function tell(changed: readonly Api[], removed: readonly string[]): Promise<void> {
     sorted = null
+    rows = null
     if (changed.length + removed.length === 0) return
     for (const listener of listeners) await listener(changed, removed)
   }
 
+  async function swap(next: State): Promise<void> {
+    const changed = [...next.values()].filter(({ api }) => state.get(api.id)?.api !== api).map(({ api }) => api)
+    const removed = [...state.keys()].filter(id => !next.has(id))
+    state = next
+    places = new Map()
+    byDbId = new Map()
+    for (const each of next.values()) index(each)
+    await tell(changed, removed)
+  }
+
+  function index({ place, api: { id, dbId } }: Kept): void {
+    if (place !== null) places.set(place, id)
+    if (dbId !== '') byDbId.set(dbId, id)
+  }
+
+  function unindex({ place, api: { id, dbId } }: Kept): void {
+    if (place !== null && places.get(place) === id) places.delete(place)
+    if (byDbId.get(dbId) === id) byDbId.delete(dbId)
+  }
+
+  /** Who else has the place. */
+  function holderOf({ api, place }: Pick<Kept, 'api' | 'place'>): Api | null {
+    const id = place === null ? undefined : places.get(place)
+    return id === undefined || id === api.id ? null : state.get(id)!.api
+  }
+
   /** Takes over what the store says now about some ids. */
   async function refresh(ids: readonly string[]): Promise<void> {
-    const next = new Map(state)
-    for (const id of ids) {
-      const before = next.get(id)
+    const found = new Map<string, Kept | null>()
+    const breathe = slices()
+    for (const id of new Set(ids)) {
       const document = await store.get('api', id)
+      const before = state.get(id)
       if (before !== undefined && before.api.source !== STORE) {
         if (document !== null) log.error('API left out: its id is taken', { api_id: id, file: before.api.source })
         continue
       }
-      const now = document === null ? null : stored(document, before)
-      const holder = now === null ? null : holderOf(next, now)
-      if (holder !== null) log.error('API left out: its listen path is taken', { api_id: id, holder: holder.id })
-      if (now === null || holder !== null) next.delete(id)
-      else next.set(id, now)
+      found.set(id, document === null ? null : stored(document, before))
+      await breathe()
     }
-    await swap(next)
+    const changed: Api[] = []
+    const removed: string[] = []
+    // All leave their places first: one may have taken the place that another had.
+    for (const id of found.keys()) {
+      const before = state.get(id)
+      if (before !== undefined) unindex(before)
+    }
+    for (const [id, now] of found) {
+      const before = state.get(id)
+      const holder = now === null ? null : holderOf(now)
+      if (holder !== null) log.error('API left out: its listen path is taken', { api_id: id, holder: holder.id })
+      if (now !== null && holder === null) {
+        state.set(id, now)
+        index(now)
+        if (before?.api !== now.api) changed.push(now.api)
+      } else if (before !== undefined) {
+        state.delete(id)
+        removed.push(id)
+      }
+    }
+    await tell(changed, removed)
+  }
+
+  /** The same for everything in the store, after changes were missed; what comes from files stays. */
+  async function refreshAll(): Promise<void> {
+    const ids = new Set([...state.values()].filter(({ api }) => api.source === STORE).map(({ api }) => api.id))
+    for await (const documents of store.each('api', { idsOnly: true })) for (const { id } of documents) ids.add(id)
+    await refresh([...ids])
   }
 
   /** Null when it cannot be read: another version wrote it. */
   function stored(document: Document, before: Kept | undefined): Kept | null {
-    const stamp = `${document.rev}.${document.sequence}`
+    const { id, body, rev, sequence } = document
+    const stamp = stampOf(document)
     if (before?.stamp === stamp && before.api.source === STORE) return before
+    const own = written.get(id)
+    if (own?.stamp === stamp) return own
     try {
-      return kept(readApi(document.body, { source: STORE, matching }), stamp, document.rev)
+      const { document, ...times } = fromStored(body)
+      return kept(readApi(document, { source: STORE, matching }), { ...times, rev, sequence, stamp })
     } catch (cause) {
       if (!(cause instanceof Invalid)) throw cause
-      log.error('API left out: its document has faults', { api_id: document.id, faults: cause.faults })
+      log.error('API left out: its document has faults', { api_id: id, faults: cause.faults })
       return null
     }
   }
@@ -146,7 +242,10 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
       const same = next.get(api.id)
       const holder = place === null ? undefined : places.get(place)
       if (same !== undefined) faults.push(`API ${api.id} is in ${same.api.source} and in ${api.source}`)
-      else if (holder !== undefined) faults.push(taken(api, holder))
+      else if (holder !== undefined && api.source === STORE && holder.source === STORE) {
+        // Two processes were given them in the same moment: no reason not to start.
+        log.error('API left out: its listen path is taken', { api_id: api.id, holder: holder.id })
+      } else if (holder !== undefined) faults.push(taken(api, holder, source => source))
       else {
         next.set(api.id, now)
         if (place !== null) places.set(place, api)
@@ -170,12 +269,14 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
 
   async function fromFile(file: string, faults: string[], before: Kept | undefined): Promise<Kept | null> {
     try {
-      if ((await stat(file)).size > MAX_FILE) throw new Error(`is longer than ${MAX_FILE} bytes`)
+      const { size, mtimeMs } = await stat(file)
+      if (size > MAX_FILE) throw new Error(`is longer than ${MAX_FILE} bytes`)
       const text = await readFile(file, 'utf8')
       const stamp = createHash('sha256').update(text).digest('hex')
       if (before?.stamp === stamp) return before
       const document = file.endsWith('.json') ? parseJson(text, 'exact') : parseYaml(text, 'exact')
-      return kept(readApi(document, { source: file, matching }), stamp, 0)
+      const times = { created: null, updated: Math.floor(mtimeMs) }
+      return kept(readApi(unescapeDots(document), { source: file, matching }), { ...times, rev: 0, sequence: 0, stamp })
     } catch (cause) {
       if (!(cause instanceof Invalid)) faults.push(`${file}: ${(cause as Error).message}`)
       else
@@ -189,30 +290,30 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
     const present = state.get(id)
     if (present === undefined) throw new ApiRefused('unknown', 'API not found')
     const { source } = present.api
-    if (source !== STORE) throw new ApiRefused('file', `API ${id} is read from ${source} and cannot be changed here`)
+    if (source !== STORE)
+      throw new ApiRefused('file', `API ${id} is read from ${basename(source)} and cannot be changed here`)
     return present
   }
 
   const stop = changes.listen(list => {
+    if (list === null) return applying(refreshAll)
     const ids = list.filter(({ kind }) => kind === 'api').map(({ id }) => id)
     return ids.length === 0 ? undefined : applying(() => refresh(ids))
   })
 
-  const alone: ApiCommit = write => store.commit([write])
+  const alone: ApiCommit = ({ write }) => store.commit([write])
 
   return {
     get: id => state.get(id)?.api ?? null,
-    find(id) {
-      const byId = state.get(id)
-      if (byId !== undefined) return byId.api
-      if (id === '') return null
-      for (const { api } of state.values()) if (api.dbId === id) return api
-      return null
-    },
+    find: id => (state.get(id) ?? state.get(byDbId.get(id) ?? ''))?.api ?? null,
     revision: id => state.get(id)?.rev ?? 0,
     all() {
       sorted ??= [...state.values()].map(({ api }) => api).sort((a, b) => (a.id < b.id ? -1 : 1))
       return sorted
+    },
+    rows() {
+      rows ??= [...state.values()]
+      return rows
     },
     load: () =>
       writing(() =>
@@ -223,25 +324,42 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
           return faults
         })
       ),
-    save: (document, replaces, commit = alone) =>
+    save: (document, replaces, { commit = alone, at, escapeDots = false } = {}) =>
       writing(async () => {
         const before = replaces === null ? null : writable(replaces)
-        const body = withId(document, replaces ?? newId(random))
+        const body = unescapeDots(withId(document, replaces ?? newId(random)))
         if (replaces !== null && (namedId(body) ?? replaces) !== replaces) throw new ApiRefused('other id', OTHER_ID)
         const api = readApi(body, { source: STORE, matching })
         if (before === null && state.has(api.id)) throw new ApiRefused('id taken', `API id ${api.id} is taken`)
-        const holder = holderOf(state, kept(api, '', 0))
-        if (holder !== null) throw new ApiRefused('path taken', taken(api, holder))
+        const place = placeOf(api)
+        const holder = holderOf({ api, place })
+        if (holder !== null) throw new ApiRefused('path taken', taken(api, holder, basename), holder)
         const { id, orgId } = api
-        const rev = before?.rev ?? 0
-        const sequence = await commit({ kind: 'api', id, org: orgId, body, expect: rev }, rev + 1)
-        await changes.publish([{ sequence, kind: 'api', id, deleted: false }])
+        const expect = before?.rev ?? 0
+        const rev = expect + 1
+        const updated = at ?? null
+        const created = before === null ? updated : before.created
+        const form = { escapeDots }
+        const sequence = await commit({
+          write: { kind: 'api', id, org: orgId, body: toStored({ document: body, created, updated }, form), expect },
+          rev,
+          before: before?.api ?? null,
+          after: api,
+          stored: toStored({ document: body, created: null, updated: null }, form)
+        })
+        written.set(id, { api, rev, sequence, created, updated, place, stamp: stampOf({ rev, sequence }) })
+        try {
+          await changes.publish([{ sequence, kind: 'api', id, deleted: false }])
+        } finally {
+          written.delete(id)
+        }
         return api
       }),
     remove: (id, commit = alone) =>
       writing(async () => {
-        const { rev } = writable(id)
-        const sequence = await commit({ kind: 'api', id, body: null, expect: rev }, rev)
+        const { api, rev } = writable(id)
+        const write = { kind: 'api', id, body: null, expect: rev } as const
+        const sequence = await commit({ write, rev, before: api, after: null, stored: null })
         await changes.publish([{ sequence, kind: 'api', id, deleted: true }])
       }),
     onChange(listener) {
@@ -255,26 +373,24 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
   }
 }
 
-function kept(api: Api, stamp: string, rev: number): Kept {
-  const { active, internal, domain, listenSegments } = api
-  const place = active && !internal ? `${domain}/${listenSegments.map(segment => segment ?? '{}').join('/')}` : null
-  return { api, stamp, rev, place }
+function kept(api: Api, given: Omit<Kept, 'api' | 'place'>): Kept {
+  return { ...given, api, place: placeOf(api) }
 }
 
-/** Who else has the place. */
-function holderOf(state: State, { api, place }: Kept): Api | null {
-  if (place === null) return null
-  for (const other of state.values()) if (other.place === place && other.api.id !== api.id) return other.api
-  return null
+function placeOf({ active, internal, domain, listenSegments }: Api): string | null {
+  return active && !internal ? `${domain}/${listenSegments.map(segment => segment ?? '{}').join('/')}` : null
 }
 
-function taken(api: Api, holder: Api): string {
+function stampOf({ rev, sequence }: Pick<Document, 'rev' | 'sequence'>): string {
+  return `${rev}.${sequence}`
+}
+
+/** @param shown a file as the reader of the text may know it */
+function taken(api: Api, holder: Api, shown: (source: string) => string): string {
+  const named = ({ id, name, source }: Api) =>
+    source === STORE ? `${id} (${name})` : `${id} (${name}, ${shown(source)})`
   const where = api.domain === '' ? '' : ` on ${api.domain}`
   return `The listen path ${api.listenPath}/${where} of API ${named(api)} is taken by API ${named(holder)}`
-}
-
-function named({ id, name, source }: Api): string {
-  return source === STORE ? `${id} (${name})` : `${id} (${name}, ${source})`
 }
 
 /** A UUID (version 4) without dashes. */

@@ -7,17 +7,20 @@ import { version } from '../config/version.ts'
 import { type Clock, type Log, type Random, systemClock } from '../config/world.ts'
 import { auditTrail } from '../control/audit.ts'
 import { endpoints } from '../control/endpoints/index.ts'
+import { firstUser } from '../control/firstUser.ts'
 import { type Control, control } from '../control/server.ts'
 import type { ControlTools } from '../control/tools.ts'
 import { People } from '../control/users.ts'
 import { vault } from '../control/vault.ts'
 import { accessLog } from './accessLog.ts'
 import { apis as apisOf } from './apis.ts'
+import { changesFollowing } from './changes/changesFollowing.ts'
 import { changesLocal } from './changes/changesLocal.ts'
 import { compileRoute } from './compile.ts'
 import { countersMemory } from './counters/countersMemory.ts'
 import { eventBus, logEvents } from './events.ts'
 import { sampleApi } from './firstStart.ts'
+import { jwksCacheMemory } from './jwks/jwksCacheMemory.ts'
 import { Keys } from './keys/keys.ts'
 import { Ledger } from './keys/ledger.ts'
 import { Policies } from './keys/policies.ts'
@@ -30,6 +33,7 @@ import { endings, gatewayServer } from './server.ts'
 import type { Tools } from './steps/step.ts'
 import type { Store } from './store/store.ts'
 import { storeMemory } from './store/storeMemory.ts'
+import { storePostgres } from './store/storePostgres.ts'
 import { storeSqlite } from './store/storeSqlite.ts'
 
 /** To one origin, at once: event streams hold theirs for hours, so this only keeps a runaway from eating every port. */
@@ -40,6 +44,8 @@ export interface Given {
   readonly log: Log
   /** Put the sample API into a store that nothing was ever written to: who deleted it does not get it back. */
   readonly sample: boolean
+  /** Make an administrator where there is no management user at all; asked for its access key only then. */
+  readonly administrator?: () => string
   /** Standard output, which the log shares with an access log that has no file. */
   readonly output?: Lines
   readonly clock?: Clock
@@ -85,9 +91,11 @@ export async function assemble(given: Given): Promise<Gateway> {
 async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const { settings, log, clock = systemClock, random = { bytes: randomBytes } } = given
   const { gateway } = settings
-  const store = await openStore(settings, log)
+  const store = await openStore(settings, clock, log)
   opened.push(() => store.close())
-  const changes = changesLocal()
+  // Only this store can be shared with other processes.
+  const isPostgres = settings.storage.documents.type === 'postgres'
+  const changes = isPostgres ? await changesFollowing({ store, clock, log }) : changesLocal()
   opened.push(() => changes.close())
   const events = eventBus(clock, log)
   opened.push(logEvents(events, clock, log))
@@ -144,6 +152,8 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const health: Health = { version, notReady: '', parts: {} }
   opened.push(await watch(health, store, clock))
   const probe = probes(health)
+  const sealed = vault(gateway.security.private_certificate_encoding_secret || gateway.secret, random)
+  if (given.administrator !== undefined) await firstUser({ store, vault: sealed, clock, random }, given.administrator)
   const people = new People({ store, changes })
   opened.push(() => people.close())
   const audit = auditTrail(settings, { store, clock, log })
@@ -160,7 +170,8 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     events,
     people,
     audit,
-    vault: vault(gateway.security.private_certificate_encoding_secret || gateway.secret, random),
+    jwks: jwksCacheMemory({ clock }),
+    vault: sealed,
     clock,
     random,
     log,
@@ -252,8 +263,10 @@ function isControl(path: string): boolean {
   return path === '/svc' || path.startsWith('/svc/')
 }
 
-async function openStore({ storage }: Settings, log: Log): Promise<Store> {
-  return storage.documents.type === 'memory' ? storeMemory() : storeSqlite({ path: storage.documents.path, log })
+async function openStore({ storage }: Settings, clock: Clock, log: Log): Promise<Store> {
+  const { type, path, url, pool_size: poolSize } = storage.documents
+  if (type === 'memory') return storeMemory()
+  return type === 'sqlite' ? storeSqlite({ path, log }) : storePostgres({ url, poolSize, clock, log })
 }
 
 function base({ address, family, port }: AddressInfo): string {

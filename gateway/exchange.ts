@@ -78,6 +78,13 @@ export interface RequestHead {
   readonly connection: string
 }
 
+/** A body that was read before the request went anywhere. */
+export interface ReadBody {
+  readonly bytes: Buffer
+  /** Raw pairs; [] where none came. */
+  readonly trailers: readonly string[]
+}
+
 /** One request on its way through the gateway. Every field is set here, in this order, for every request. */
 export class Exchange {
   readonly req: IncomingMessage
@@ -112,6 +119,8 @@ export class Exchange {
   verdict: Verdict | null = null
   refusal: Refusal | null = null
   readonly upgrade: Upgrade | null
+  /** Set when a step has read the whole body: it goes up from here. */
+  body: ReadBody | null = null
   /** Answered by the gateway itself: a probe, or the interface below `/svc/`. */
   inner = false
   /** The client left while we waited. */

@@ -7,6 +7,7 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
+  renameSync,
   unlinkSync,
   writeSync
 } from 'node:fs'
@@ -40,22 +41,54 @@ export function generatedSecrets(dataFile: string, random: Random): Secrets {
   return { gateway, file, fresh }
 }
 
+export interface AdministratorKey {
+  readonly accessKey: string
+  /** Where it is kept, absolute. */
+  readonly file: string
+}
+
+/**
+ * The access key of the first management user, out of the same file; generated when it holds none yet.
+ * @throws Error in one line, as above
+ */
+export function administratorKey(dataFile: string, random: Random): AdministratorKey {
+  const folder = resolve(dirname(dataFile))
+  const file = join(folder, FILE)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const text = existsSync(file) ? readFileSync(file, 'utf8') : ''
+  if (!/^admin\.access_key=/m.test(text)) {
+    const accessKey = Buffer.from(random.bytes(16)).toString('hex')
+    const lines = text === '' || text.endsWith('\n') ? text : `${text}\n`
+    renameSync(unfinished(file, `${lines}admin.access_key=${accessKey}\n`), file)
+    return { accessKey, file }
+  }
+  const accessKey = /^admin\.access_key=([\x21-\x7e]{16,256})$/m.exec(text)?.[1]
+  if (accessKey === undefined) throw new Error(`${file}: the line admin.access_key=… needs 16 characters or more`)
+  return { accessKey, file }
+}
+
 /** Whole or not at all, whatever ends the process meanwhile; false: another process was faster. */
 function create(file: string, text: string): boolean {
-  const unfinished = `${file}.${process.pid}`
-  const fd = openSync(unfinished, 'w', 0o600)
-  writeSync(fd, text)
-  fsyncSync(fd)
-  closeSync(fd)
+  const whole = unfinished(file, text)
   try {
-    linkSync(unfinished, file)
+    linkSync(whole, file)
     return true
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause
     return false
   } finally {
-    unlinkSync(unfinished)
+    unlinkSync(whole)
   }
+}
+
+/** A file beside it, for its owner alone, that has reached the disk. */
+function unfinished(file: string, text: string): string {
+  const path = `${file}.${process.pid}`
+  const fd = openSync(path, 'w', 0o600)
+  writeSync(fd, text)
+  fsyncSync(fd)
+  closeSync(fd)
+  return path
 }
 
 /** The sample API of an empty store: `/echo/`, key authentication, answered by the built-in upstream. */

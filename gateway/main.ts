@@ -8,7 +8,14 @@ import { type Fault, Invalid } from '../config/validate.ts'
 import { systemClock } from '../config/world.ts'
 import { assemble, type Gateway } from './assemble.ts'
 import { readCommandLine, usage } from './commandLine.ts'
-import { generatedSecrets, pastes, readablePastes, type Secrets } from './firstStart.ts'
+import {
+  type AdministratorKey,
+  administratorKey,
+  generatedSecrets,
+  pastes,
+  readablePastes,
+  type Secrets
+} from './firstStart.ts'
 
 /** npm repeats what its process group has already received: a second signal counts only so much later. */
 const REPEATED_MS = 500
@@ -39,10 +46,26 @@ takeOver('SIGHUP', () => void reload())
 
 try {
   const secrets = fromFile || settings.gateway.secret !== '' ? null : generated(settings)
-  running = await assemble({ settings: withSecret(settings, secrets), log, sample: !fromFile, output })
+  const made: AdministratorKey[] = []
+  const administrator = () => {
+    made.push(administratorKey(settings.storage.documents.path, { bytes: randomBytes }))
+    return made[0]!.accessKey
+  }
+  running = await assemble({
+    settings: withSecret(settings, secrets),
+    log,
+    sample: !fromFile,
+    output,
+    ...(fromFile ? {} : { administrator })
+  })
   if (stopping !== null) await finish(running)
-  if (!fromFile) tell(running, secrets)
-  log.info('ready', { gateway: running.url, pid: process.pid })
+  if (!fromFile) tell(running, secrets, made[0] ?? null)
+  const { url, managementUrl } = running
+  log.info('ready', {
+    gateway: url,
+    ...(managementUrl === null ? {} : { management: managementUrl }),
+    pid: process.pid
+  })
 } catch (cause) {
   end(STATUS.start, `the gateway cannot start: ${cause instanceof Error ? cause.message : String(cause)}`)
 }
@@ -127,15 +150,20 @@ async function reload(): Promise<void> {
   else log.error('not reloaded: the old state stays', { faults })
 }
 
-/** Without a settings file: the generated secret, shown once and on a terminal only, and three commands to try. */
-function tell(gateway: Gateway, secrets: Secrets | null): void {
+/**
+ * Without a settings file: what was generated, shown once and on a terminal only, and three commands to try.
+ * @param made the access key of the first management user, when it was made just now
+ */
+function tell(gateway: Gateway, secrets: Secrets | null, made: AdministratorKey | null): void {
   const commands = gateway.hasSample ? pastes({ gateway: gateway.url, control: gateway.controlUrl, secrets }) : null
+  const file = secrets?.file ?? made?.file
   if (!terminal) {
-    if (secrets !== null) log.info('secrets', { file: secrets.file })
+    if (file !== undefined) log.info('secrets', { file })
     if (commands !== null) log.info('three commands to try', { commands })
     return
   }
   if (secrets?.fresh) output.write(`\ngateway.secret: ${secrets.gateway} (kept in ${secrets.file})\n`)
+  if (made !== null) output.write(`admin.access_key: ${made.accessKey} (kept in ${made.file})\n`)
   if (commands !== null) output.write(readablePastes(commands))
 }
 

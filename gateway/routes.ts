@@ -3,7 +3,7 @@ import type { Api } from './api.ts'
 import { readApi } from './documents/readApi.ts'
 import type { Exchange, Route } from './exchange.ts'
 
-/** Which route takes a request: by host, then by the longest listen path. Built whole, swapped whole, never changed. */
+/** Which route takes a request: by host, then by the longest listen path. */
 export interface Routes {
   /** Sets `x.route` and `x.rest`. `normal`: the path in normal form. False: no API takes it. */
   find(x: Exchange, normal: string): boolean
@@ -11,11 +11,13 @@ export interface Routes {
 
 /** One host's listen paths: literal ones by path, those with placeholders in a list. */
 interface Host {
-  readonly literal: ReadonlyMap<string, Route>
+  readonly literal: Map<string, Route>
+  /** How many literal paths have so many segments. */
+  readonly counts: Map<number, number>
   /** Numbers of segments that literal paths have, most first. */
-  readonly depths: readonly number[]
-  /** The longest first. */
-  readonly patterns: readonly Pattern[]
+  depths: readonly number[]
+  /** The longest first; of equally long ones, the first by API id. */
+  readonly patterns: Pattern[]
 }
 
 interface Pattern {
@@ -24,46 +26,83 @@ interface Pattern {
   readonly length: number
 }
 
-export function routeTable(routes: readonly Route[]): Routes {
-  const byHost = new Map<string, Route[]>()
-  for (const route of routes) {
-    if (!route.api.active || route.api.internal) continue
-    const list = byHost.get(route.api.domain)
-    if (list === undefined) byHost.set(route.api.domain, [route])
-    else list.push(route)
-  }
-  const hosts = new Map([...byHost].map(([name, list]) => [name, host(list)]))
-  const anyHost = hosts.get('') ?? host([])
-  const onlyAny = hosts.size <= 1 && hosts.has('')
-  return {
-    find(x, normal) {
-      // `OPTIONS *` asks about the server itself; it is no path.
-      if (normal.charCodeAt(0) !== 47) return false
-      if (!onlyAny) {
-        const own = hosts.get(x.host)
-        if (own !== undefined && x.host !== '' && take(own, x, normal)) return true
-      }
-      return take(anyHost, x, normal)
+/** Changed in one go between two requests: only what changed is touched, since there may be tens of thousands. */
+class RouteTable implements Routes {
+  readonly #hosts = new Map<string, Host>()
+  #any = emptyHost()
+  #onlyAny = true
+
+  find(x: Exchange, normal: string): boolean {
+    // `OPTIONS *` asks about the server itself; it is no path.
+    if (normal.charCodeAt(0) !== 47) return false
+    if (!this.#onlyAny && x.host !== '') {
+      const own = this.#hosts.get(x.host)
+      if (own !== undefined && take(own, x, normal)) return true
     }
+    return take(this.#any, x, normal)
+  }
+
+  change(old: readonly Route[], fresh: readonly Route[]): void {
+    const touched = new Set<Host>()
+    for (const route of old.filter(isRouted)) {
+      const host = this.#hosts.get(route.api.domain)!
+      if (remove(host, route)) touched.add(host)
+      if (host.literal.size + host.patterns.length === 0) this.#hosts.delete(route.api.domain)
+    }
+    for (const route of fresh.filter(isRouted)) {
+      const { domain } = route.api
+      const host = this.#hosts.get(domain) ?? emptyHost()
+      this.#hosts.set(domain, host)
+      if (add(host, route)) touched.add(host)
+    }
+    for (const { patterns } of touched)
+      patterns.sort((a, b) => b.length - a.length || (a.route.api.id < b.route.api.id ? -1 : 1))
+    this.#any = this.#hosts.get('') ?? emptyHost()
+    this.#onlyAny = this.#hosts.size === (this.#hosts.has('') ? 1 : 0)
   }
 }
 
-function host(routes: readonly Route[]): Host {
-  const literal = new Map<string, Route>()
-  const depths = new Set<number>()
-  const patterns: Pattern[] = []
-  for (const route of routes) {
-    const { listenPath, listenSegments } = route.api
-    if (listenSegments.includes(null)) {
-      const length = listenSegments.reduce((sum, segment) => sum + 1 + (segment?.length ?? 0), 0)
-      patterns.push({ route, length })
-    } else {
-      literal.set(listenPath, route)
-      depths.add(listenSegments.length)
-    }
+function emptyHost(): Host {
+  return { literal: new Map(), counts: new Map(), depths: [], patterns: [] }
+}
+
+function isRouted({ api }: Route): boolean {
+  return api.active && !api.internal
+}
+
+/** Whether it is a pattern. */
+function add(host: Host, route: Route): boolean {
+  const { listenPath, listenSegments } = route.api
+  if (listenSegments.includes(null)) {
+    const length = listenSegments.reduce((sum, segment) => sum + 1 + (segment?.length ?? 0), 0)
+    host.patterns.push({ route, length })
+    return true
   }
-  patterns.sort((a, b) => b.length - a.length)
-  return { literal, depths: [...depths].sort((a, b) => b - a), patterns }
+  host.literal.set(listenPath, route)
+  counted(host, listenSegments.length, 1)
+  return false
+}
+
+/** Whether it was a pattern. */
+function remove(host: Host, route: Route): boolean {
+  const { listenPath, listenSegments } = route.api
+  if (listenSegments.includes(null)) {
+    host.patterns.splice(
+      host.patterns.findIndex(pattern => pattern.route === route),
+      1
+    )
+    return true
+  }
+  host.literal.delete(listenPath)
+  counted(host, listenSegments.length, -1)
+  return false
+}
+
+function counted(host: Host, depth: number, more: number): void {
+  const before = host.counts.get(depth) ?? 0
+  if (before + more === 0) host.counts.delete(depth)
+  else host.counts.set(depth, before + more)
+  if (before === 0 || before + more === 0) host.depths = [...host.counts.keys()].sort((a, b) => b - a)
 }
 
 function take(host: Host, x: Exchange, normal: string): boolean {
@@ -123,7 +162,7 @@ function matchEnd(normal: string, segments: readonly (string | null)[]): number 
 
 /** The routes of the APIs that are loaded now. */
 export interface LiveRoutes extends Routes {
-  /** Compiles what changed and swaps the table; requests under way finish on the routes that they began with. */
+  /** Compiles what changed and takes it over in one go; requests under way finish on the routes that they began with. */
   apply(changed: readonly Api[], removed: readonly string[]): Promise<void>
 }
 
@@ -132,7 +171,7 @@ const SLICE_MS = 4
 
 export function liveRoutes(compile: (api: Api) => Route): LiveRoutes {
   const byId = new Map<string, Route>()
-  let table = routeTable([])
+  const table = new RouteTable()
   return {
     find: (x, normal) => table.find(x, normal),
     async apply(changed, removed) {
@@ -144,9 +183,10 @@ export function liveRoutes(compile: (api: Api) => Route): LiveRoutes {
         await nextTurn()
         since = performance.now()
       }
+      const old = [...removed, ...changed.map(({ id }) => id)].flatMap(id => byId.get(id) ?? [])
       for (const id of removed) byId.delete(id)
       for (const route of fresh) byId.set(route.api.id, route)
-      table = routeTable([...byId.values()])
+      table.change(old, fresh)
     }
   }
 }

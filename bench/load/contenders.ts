@@ -47,9 +47,12 @@ export interface GatewayOptions {
   readonly store?: string
 }
 
-const COMPILED = { NODE_COMPILE_CACHE: fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url)) }
+export const COMPILED = {
+  NODE_COMPILE_CACHE: fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url))
+}
 /** Node as the gateway is started; the references get the same. */
-const flags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=16']
+export const flags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=16']
+export const program = fileURLToPath(new URL('../../gateway/main.ts', import.meta.url))
 const file = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
 export function gateway(options: GatewayOptions): GatewayContender {
@@ -77,7 +80,7 @@ async function startGateway(options: GatewayOptions, upstream: Running): Promise
     storage: { documents: { type: 'sqlite', path: options.store ?? join(temp.path, 'svc.db') } }
   }
   writeFileSync(config, JSON.stringify(settings))
-  const args = [...flags, file('../../gateway/main.ts'), '--config', config]
+  const args = [...flags, program, '--config', config]
   const running = await start({
     name,
     place: 'gateway',

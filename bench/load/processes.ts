@@ -13,6 +13,8 @@ export interface Running {
   readonly pid: number
   /** `http://127.0.0.1:port` */
   readonly url: string
+  /** Of the management interface, where the program tells one. */
+  readonly management: string | null
   /** @throws Error with its last words when it has ended by itself */
   mustRun(): void
   /** Asks it to end, and ends it after 10 s. */
@@ -59,7 +61,7 @@ export async function start({ name, place, program, args, env, port }: Start): P
   const child = spawn(command, all, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } })
   const words = lastWords(child)
   const ended = track(child)
-  const url = await Promise.race([
+  const { gateway: url, management = null } = await Promise.race([
     port === null ? readyLine(child) : listening(port, child),
     ended.then(() => Promise.reject(new Error(`${name} ended at its start: ${words()}`))),
     pause(startMs, undefined, { ref: false }).then(() => Promise.reject(new Error(`${name} is not ready: ${words()}`)))
@@ -68,6 +70,7 @@ export async function start({ name, place, program, args, env, port }: Start): P
     name,
     pid: child.pid!,
     url,
+    management,
     mustRun() {
       if (!children.has(child)) throw new Error(`${name} has ended: ${words()}`)
     },
@@ -118,7 +121,12 @@ function lastWords(child: ChildProcess): () => string {
   return () => words.trim() || 'it said nothing'
 }
 
-function readyLine(child: ChildProcess): Promise<string> {
+interface Told {
+  readonly gateway: string
+  readonly management?: string | null
+}
+
+function readyLine(child: ChildProcess): Promise<Told> {
   return new Promise(resolve => {
     let rest = ''
     child.stdout!.on('data', function look(text: string) {
@@ -127,13 +135,14 @@ function readyLine(child: ChildProcess): Promise<string> {
       for (const line of lines) {
         if (!line.includes('"msg":"ready"')) continue
         child.stdout!.off('data', look)
-        resolve((JSON.parse(line) as { gateway: string }).gateway.replace(/\/$/, ''))
+        const { gateway, management = null } = JSON.parse(line) as Told
+        resolve({ gateway: gateway.replace(/\/$/, ''), management })
       }
     })
   })
 }
 
-async function listening(port: number, child: ChildProcess): Promise<string> {
+async function listening(port: number, child: ChildProcess): Promise<Told> {
   while (children.has(child)) {
     const answers = await new Promise<boolean>(resolve => {
       const socket = connect(port, '127.0.0.1')
@@ -143,7 +152,7 @@ async function listening(port: number, child: ChildProcess): Promise<string> {
     if (answers) break
     await pause(20)
   }
-  return `http://127.0.0.1:${port}`
+  return { gateway: `http://127.0.0.1:${port}` }
 }
 
 /** A port that was free a moment ago, for programs that cannot choose one themselves. */

@@ -2,6 +2,7 @@ import { keys } from './keys.ts'
 import { large } from './large.ts'
 import { latency } from './latency.ts'
 import { limited } from './limited.ts'
+import { management } from './management.ts'
 import { memory } from './memory.ts'
 import { post } from './post.ts'
 import { proxy } from './proxy.ts'
@@ -20,6 +21,7 @@ export const scenarios: readonly Scenario[] = [
   routes,
   reload,
   keys,
+  management,
   latency,
   memory
 ]

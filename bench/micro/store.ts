@@ -3,15 +3,20 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { systemClock } from '../../config/world.ts'
 import type { Query, Store, Write } from '../../gateway/store/store.ts'
+import { storePostgres } from '../../gateway/store/storePostgres.ts'
 import { storeSqlite } from '../../gateway/store/storeSqlite.ts'
 
 /*
- * The SQLite store with 1,000,000 keys: point reads, list pages, commits, and how long lists hold up the thread that asks.
- * Usage: node bench/micro/store.ts [KEYS]
+ * A store with 1,000,000 keys: point reads, list pages, commits, and how long lists hold up the thread that asks.
+ * Usage: node bench/micro/store.ts [KEYS]                  SQLite, in a temporary folder
+ *        node bench/micro/store.ts [KEYS] postgres://…     PostgreSQL, in an empty database
  */
 
-const keys = Number(process.argv[2] ?? 1_000_000)
+const args = process.argv.slice(2)
+const url = args.find(arg => arg.startsWith('postgres'))
+const keys = Number(args.find(arg => arg !== url) ?? 1_000_000)
 const perCommit = 5_000
 const folder = mkdtempSync(join(tmpdir(), 'bench-store-'))
 const path = join(folder, 'svc.db')
@@ -44,10 +49,17 @@ const keyOf = (i: number): Write => ({
 const rows: string[][] = []
 const row = (what: string, ...values: (string | number)[]) => rows.push([what, ...values.map(String)])
 const ms = (value: number) => `${value.toFixed(2)} ms`
+const shown = ({ p50, p99, max }: { p50: number; p99: number; max: number }) =>
+  [ms(p50), `${ms(p99)} · ${ms(max)}`] as const
 const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(0)} MB`
 
-/** p50 and worst of the times that the calls took, one after another. */
-async function time(count: number, call: (i: number) => unknown): Promise<{ p50: number; max: number }> {
+const open = () =>
+  url === undefined
+    ? storeSqlite({ path, log: quiet })
+    : storePostgres({ url, poolSize: 10, clock: systemClock, log: quiet })
+
+/** p50, p99 and worst of the times that the calls took, one after another. */
+async function time(count: number, call: (i: number) => unknown): Promise<{ p50: number; p99: number; max: number }> {
   const times: number[] = []
   for (let i = 0; i < count; i++) {
     const from = performance.now()
@@ -55,7 +67,7 @@ async function time(count: number, call: (i: number) => unknown): Promise<{ p50:
     times.push(performance.now() - from)
   }
   times.sort((a, b) => a - b)
-  return { p50: times[count >> 1]!, max: times[count - 1]! }
+  return { p50: times[count >> 1]!, p99: times[Math.floor(count * 0.99)]!, max: times[count - 1]! }
 }
 
 /** Runs it and tells how late, at worst, a millisecond timer was. */
@@ -97,14 +109,14 @@ async function pages(store: Store): Promise<void> {
             if (documents.length !== 10) throw new Error(`a page of ${documents.length}`)
           })
         const { late, value } = await delay(run)
-        row(`${where} page, ${who}, ${newestFirst ? 'newest' : 'oldest'} first`, ms(value.p50), ms(value.max), ms(late))
+        row(`${where} page, ${who}, ${newestFirst ? 'newest' : 'oldest'} first`, ...shown(value), ms(late))
       }
     }
   }
   const { late, value } = await delay(() =>
     time(500, i => store.list('key', { page: 1 + ((i * 7919) % (keys / 10)), size: 10, newestFirst: true }))
   )
-  row('any page, all, newest first', ms(value.p50), ms(value.max), ms(late))
+  row('any page, all, newest first', ...shown(value), ms(late))
 }
 
 async function longLists(store: Store): Promise<void> {
@@ -143,39 +155,43 @@ async function longLists(store: Store): Promise<void> {
 
 async function commits(store: Store): Promise<void> {
   const one = await time(500, i => store.commit([keyOf(keys + i)]))
-  row('commit of one new key', ms(one.p50), ms(one.max))
+  row('commit of one new key', ...shown(one))
   const update = await time(500, i => store.commit([keyOf((i * 7919) % keys)]))
-  row('commit of one changed key', ms(update.p50), ms(update.max))
+  row('commit of one changed key', ...shown(update))
   const from = performance.now()
   let count = 0
   const busy = async (writer: number) => {
     while (performance.now() - from < 3_000) await store.commit([keyOf(2 * keys + writer * 1_000_000 + count++)])
   }
-  const { late } = await delay(() => Promise.all(Array.from({ length: 64 }, (_, writer) => busy(writer))))
-  row('64 writers at once', `${Math.round(count / ((performance.now() - from) / 1000))} commits/s`, '', ms(late))
+  const { late } = await delay(() => Promise.all(Array.from({ length: 50 }, (_, writer) => busy(writer))))
+  row('50 writers at once', `${Math.round(count / ((performance.now() - from) / 1000))} commits/s`, '', ms(late))
 }
 
 try {
-  const store = await storeSqlite({ path, log: quiet })
+  const store = await open()
+  if ((await store.sequence()) > 0) throw new Error('the database is not empty')
   await fill(store)
-  row('file · log', `${megabytes(statSync(path).size)} · ${megabytes(statSync(`${path}-wal`).size)}`)
+  if (url === undefined)
+    row('file · log', `${megabytes(statSync(path).size)} · ${megabytes(statSync(`${path}-wal`).size)}`)
   row('memory', megabytes(process.memoryUsage().rss))
-  const reads = 200_000
+  const reads = url === undefined ? 200_000 : 20_000
   const ids = Array.from({ length: reads }, (_, i) => idOf((i * 7919) % keys))
-  const from = performance.now()
-  for (const id of ids) if (store.get('key', id) === null) throw new Error('a key is missing')
-  row('point read', `${(((performance.now() - from) / reads) * 1000).toFixed(1)} µs`)
+  const read = await time(reads, async i => {
+    const document = store.get('key', ids[i]!)
+    if ((document instanceof Promise ? await document : document) === null) throw new Error('a key is missing')
+  })
+  row('point read', ...shown(read))
   await pages(store)
   await commits(store)
   await longLists(store)
   const opening = performance.now()
   await store.close()
   const closed = performance.now()
-  const again = await storeSqlite({ path, log: quiet })
+  const again = await open()
   row('close · open', `${ms(closed - opening)} · ${ms(performance.now() - closed)}`)
   await again.close()
 } finally {
   rmSync(folder, { recursive: true, force: true })
 }
-console.log('| what | p50 or whole | worst | request thread late by |\n|---|---|---|---|')
+console.log('| what | p50 or whole | p99 · worst | request thread late by |\n|---|---|---|---|')
 for (const cells of rows) console.log(`| ${[...cells, '', '', ''].slice(0, 4).join(' | ')} |`)

@@ -117,6 +117,45 @@ const OperationExtension = Type.Object(
         { ...strict, description: 'Longest wait for the head of an upstream answer; beats the one of the API' }
       )
     ),
+    validateRequest: Type.Optional(
+      Type.Object(
+        {
+          enabled: Enabled,
+          errorResponseCode: Type.Integer({
+            default: 422,
+            minimum: 400,
+            maximum: 599,
+            description: 'Status of the refusal'
+          })
+        },
+        { ...strict, description: 'Parameters and JSON bodies are held to the document' }
+      )
+    ),
+    mockResponse: Type.Optional(
+      Type.Object(
+        {
+          enabled: Enabled,
+          code: Type.Integer({ default: 200, minimum: 200, maximum: 599, description: 'Status' }),
+          body: Word('Goes out as it is', 1_000_000),
+          headers: Type.Array(Type.Object({ name: HeaderName, value: HeaderValue }, strict), {
+            default: [],
+            maxItems: 1000
+          }),
+          fromOASExamples: Type.Optional(
+            Type.Object(
+              {
+                enabled: Enabled,
+                code: Type.Optional(Type.Integer({ minimum: 200, maximum: 599, description: 'Empty: 200' })),
+                contentType: Word('Empty: application/json', 256),
+                exampleName: Word('Empty: the first by name', 256)
+              },
+              { ...strict, description: "Instead of code, body and headers: the document's own examples" }
+            )
+          )
+        },
+        { ...strict, description: 'The gateway answers in place of the upstream' }
+      )
+    ),
     transformRequestHeaders: HeaderEdits('After those of the API'),
     transformResponseHeaders: HeaderEdits('After those of the API')
   },
@@ -194,7 +233,12 @@ const TargetUrl = (description: string) => Type.String({ minLength: 1, maxLength
 
 const Upstream = Type.Object(
   {
-    url: Type.Optional(TargetUrl('http or https address, or `svc://echo`')),
+    url: Type.Optional(
+      Type.String({
+        maxLength: 2048,
+        description: 'http or https address, or `svc://echo`; empty in streaming APIs alone'
+      })
+    ),
     rateLimit: RateLimit('Of the whole API, over all keys'),
     preserveHostHeader: Switch('The upstream gets the Host of the client'),
     preserveTrailingSlash: Switch('A slash at the end of the path reaches the upstream'),

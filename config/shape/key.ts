@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { AccessRights, Int64, limitMembers } from './limit.ts'
+import { AccessRights, Int64, Lifetime, limitMembers, TimeOrLifetime } from './limit.ts'
 
 /** Specification, Key (session) object, with the members of semantics §4.3. Times are Unix seconds. */
 export const Key = Type.Object(
@@ -59,11 +59,18 @@ export const Key = Type.Object(
     oauth_keys: Type.Optional(Type.Union([Type.Record(Type.String(), Type.String()), Type.Null()])),
     org_id: Type.Optional(Type.String({ maxLength: 256 })),
     post_expiry_action: Type.Optional(Type.Enum(['', 'delete', 'retain'])),
-    post_expiry_grace_period: Type.Optional(Int64('Seconds')),
+    post_expiry_grace_period: Type.Optional(Lifetime('How long a retained key outlives its expiry; below 0: for ever')),
     rsa_certificate_id: Type.Optional(Type.String()),
-    session_lifetime: Type.Optional(Int64('Seconds')),
+    session_lifetime: Type.Optional(Lifetime('How long it is kept after it was written')),
     tags: Type.Optional(Type.Union([Type.Array(Type.String({ maxLength: 1024 }), { maxItems: 1000 }), Type.Null()]))
   },
   { additionalProperties: false }
 )
 export type Key = Static<typeof Key>
+
+/** A key as it is sent: as `Key`, but that it may say how long it lives. */
+export const KeyGiven = Type.Object(
+  { ...Key.properties, expires: Type.Optional(TimeOrLifetime('Unix seconds; 0 or less: never')) },
+  { additionalProperties: false }
+)
+export type KeyGiven = Static<typeof KeyGiven>

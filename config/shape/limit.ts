@@ -5,6 +5,27 @@ import type { Fault } from '../validate.ts'
 export const Int64 = (description: string) =>
   Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER, description })
 
+const lifetime = {
+  type: ['integer', 'string'],
+  minimum: Number.MIN_SAFE_INTEGER,
+  maximum: Number.MAX_SAFE_INTEGER
+}
+
+/**
+ * How long something lives: seconds, or a readable text such as `5h,34m,30s` (`lifetimeSeconds`), which the check turns
+ * into seconds where it stands. So whoever comes behind the check sees seconds alone.
+ */
+export const Lifetime = (description: string) =>
+  Type.Unsafe<number>({ ...lifetime, lifetime: 'seconds', description: `${description}: seconds or e.g. 5h,34m,30s` })
+
+/** A time in Unix seconds, or how long from now as a readable text: whoever knows the time makes a time of it. */
+export const TimeOrLifetime = (description: string) =>
+  Type.Unsafe<number | string>({
+    ...lifetime,
+    lifetime: 'text',
+    description: `${description}, or e.g. 5h,34m,30s from now`
+  })
+
 /** Specification, Smoothing object. What ties it to its rate is checked by `limitFaults`. */
 export const Smoothing = Type.Object(
   {

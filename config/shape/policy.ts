@@ -1,5 +1,6 @@
 import Type, { type Static } from 'typebox'
-import { AccessRights, Int64, limitMembers } from './limit.ts'
+import { HookReference } from './hook.ts'
+import { AccessRights, Lifetime, limitMembers } from './limit.ts'
 
 export const Partitions = Type.Object(
   {
@@ -20,10 +21,11 @@ export const Policy = Type.Object(
     access_rights: Type.Optional(AccessRights),
     active: Type.Optional(Type.Boolean()),
     date_created: Type.Optional(Type.String()),
+    hook_references: Type.Optional(Type.Union([Type.Array(HookReference, { maxItems: 100 }), Type.Null()])),
     hmac_enabled: Type.Optional(Type.Boolean()),
     enable_http_signature_validation: Type.Optional(Type.Boolean()),
     is_inactive: Type.Optional(Type.Boolean()),
-    key_expires_in: Type.Optional(Int64('Lifetime of a new key, seconds')),
+    key_expires_in: Type.Optional(Lifetime('How long a new key lives')),
     last_updated: Type.Optional(Type.String()),
     ...limitMembers,
     meta_data: Type.Optional(Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()])),
@@ -31,7 +33,7 @@ export const Policy = Type.Object(
     org_id: Type.Optional(Type.String({ maxLength: 256 })),
     partitions: Type.Optional(Partitions),
     post_expiry_action: Type.Optional(Type.Enum(['', 'delete', 'retain'])),
-    post_expiry_grace_period: Type.Optional(Int64('Seconds')),
+    post_expiry_grace_period: Type.Optional(Lifetime('How long an expired key is kept')),
     tags: Type.Optional(Type.Union([Type.Array(Type.String({ maxLength: 1024 }), { maxItems: 1000 }), Type.Null()]))
   },
   { additionalProperties: false }

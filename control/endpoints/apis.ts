@@ -1,11 +1,12 @@
 import Type from 'typebox'
 import { extensionSchema } from '../../config/shape/api.ts'
-import { Invalid } from '../../config/validate.ts'
-import { toYaml } from '../../config/yaml.ts'
 import { EXTENSION } from '../../gateway/api.ts'
-import { type Api, ApiRefused } from '../../gateway/apis.ts'
-import { Conflict } from '../../gateway/store/store.ts'
-import { Answer, type Endpoint, endpoint, Refused, toldFaults } from '../endpoint.ts'
+import type { Api } from '../../gateway/apis.ts'
+import { exported, exportQuery, publicDocument } from '../apiDocuments.ts'
+import { removeApi, type Saved, saveApi } from '../apis.ts'
+import { Answer, type Endpoint, endpoint, etag, Refused } from '../endpoint.ts'
+import { asFile, documentTypes, givenTypes, inForm } from '../forms.ts'
+import type { ControlTools } from '../tools.ts'
 
 /** API documents through the gateway interface (semantics §2.6, §2.7; outside.md §5). */
 
@@ -20,6 +21,7 @@ const Modified = Type.Object(
 const Status = Type.Object({ status: Type.String(), message: Type.String() }, strict)
 const ApiDocument = Type.Unknown({ description: `An OpenAPI document with ${EXTENSION}` })
 const malformed = 'request malformed'
+const fileTypes = ['application/octet-stream', 'application/yaml']
 
 export const listApis = endpoint({
   method: 'GET',
@@ -40,6 +42,7 @@ export const listApis = endpoint({
   body: Type.Unknown(),
   malformed,
   answer: Type.Array(ApiDocument),
+  gives: givenTypes,
   handle({ query, accept }, { apis, settings }) {
     const all = apis.all()
     const size = Number(query.page_size ?? settings.management.page_size)
@@ -63,10 +66,50 @@ export const readApi = endpoint({
   body: Type.Unknown(),
   malformed,
   answer: ApiDocument,
+  gives: givenTypes,
   handle({ params, accept }, { apis }) {
-    const api = apis.get(params.apiID)
-    if (api === null) throw new Refused(404, 'API not found')
-    return inForm(api.document, accept)
+    const api = present(params.apiID, { apis })
+    const rev = apis.revision(api.id)
+    return inForm(api.document, accept, rev === 0 ? {} : etag(rev))
+  }
+})
+
+export const exportApi = endpoint({
+  method: 'GET',
+  path: '/svc/apis/oas/{apiID}/export',
+  door: 'gateway',
+  summary: 'One API document as a file',
+  params: ApiId,
+  query: exportQuery,
+  bodyForm: 'none',
+  body: Type.Unknown(),
+  malformed,
+  answer: ApiDocument,
+  gives: fileTypes,
+  handle: ({ params, query, accept }, tools) => exported(present(params.apiID, tools), query.mode, accept)
+})
+
+export const exportApis = endpoint({
+  method: 'GET',
+  path: '/svc/apis/oas/export',
+  door: 'gateway',
+  summary: 'All API documents, by id, as a file',
+  params: NoParams,
+  query: exportQuery,
+  bodyForm: 'none',
+  body: Type.Unknown(),
+  malformed,
+  answer: Type.Array(ApiDocument),
+  gives: fileTypes,
+  handle({ query, accept }, { apis }) {
+    const all = apis.all()
+    return query.mode === 'public'
+      ? asFile(all.map(publicDocument), accept, 'oas')
+      : asFile(
+          all.map(({ document }) => document),
+          accept,
+          'SvcOasApiDef'
+        )
   }
 })
 
@@ -78,13 +121,11 @@ export const createApi = endpoint({
   params: NoParams,
   query: NoQuery,
   bodyForm: 'document',
+  takes: documentTypes,
   body: ApiDocument,
   malformed,
   answer: Modified,
-  async handle({ body }, { apis }) {
-    const { id } = await written(body, () => apis.save(body, null))
-    return { key: id, status: 'ok', action: 'added' }
-  }
+  handle: async (call, tools) => done('added', await saveApi(given(call.body), null, 'created', call, tools))
 })
 
 export const updateApi = endpoint({
@@ -95,13 +136,13 @@ export const updateApi = endpoint({
   params: ApiId,
   query: NoQuery,
   bodyForm: 'document',
+  takes: documentTypes,
   body: ApiDocument,
   malformed,
   answer: Modified,
-  async handle({ params, body }, { apis }) {
-    if (apis.get(params.apiID) === null) throw new Refused(404, 'API not found')
-    const { id } = await written(body, () => apis.save(body, params.apiID))
-    return { key: id, status: 'ok', action: 'modified' }
+  async handle(call, tools) {
+    const api = present(call.params.apiID, tools)
+    return done('modified', await saveApi(given(call.body), api, 'updated', call, tools))
   }
 })
 
@@ -116,9 +157,10 @@ export const deleteApi = endpoint({
   body: Type.Unknown(),
   malformed,
   answer: Modified,
-  async handle({ params }, { apis }) {
-    await refusedClearly(() => apis.remove(params.apiID))
-    return { key: params.apiID, status: 'ok', action: 'deleted' }
+  async handle(call, tools) {
+    const api = present(call.params.apiID, tools)
+    await removeApi(api, call, tools)
+    return { key: api.id, status: 'ok', action: 'deleted' }
   }
 })
 
@@ -172,51 +214,30 @@ function reloadAt(path: string, summary: string): Endpoint {
   })
 }
 
-/** A document in the form that the client asks for; JSON where it does not care. */
-function inForm(document: unknown, accept: string): unknown {
-  if (!asksForYaml(accept)) return document
-  return new Answer(200, toYaml(document), { 'Content-Type': 'application/yaml' })
+/** @throws Refused 404 */
+function present(id: string, { apis }: Pick<ControlTools, 'apis'>): Api {
+  const api = apis.get(id)
+  if (api === null) throw new Refused(404, 'API not found')
+  return api
 }
 
-const YAML = new Set(['application/yaml', 'application/x-yaml', 'text/yaml', 'text/x-yaml', 'text/vnd.yaml'])
-const ANYTHING = new Set(['application/json', 'application/*', '*/*'])
-
-/** Whether the range of `Accept` with the highest weight (RFC 9110 §12.5.1) that names a form we have is YAML. */
-function asksForYaml(accept: string): boolean {
-  let best = { yaml: false, weight: 0 }
-  for (const part of accept.split(',')) {
-    const [range, ...parameters] = part.split(';').map(text => text.trim().toLowerCase())
-    const yaml = YAML.has(range!)
-    if (!yaml && !ANYTHING.has(range!)) continue
-    const given = Number(parameters.find(text => text.startsWith('q='))?.slice(2) ?? 1)
-    if (given > best.weight) best = { yaml, weight: given }
-  }
-  return best.yaml
-}
-
-async function written(body: unknown, save: () => Promise<Api>): Promise<Api> {
+/** @throws Refused 400 for what is no document of an API */
+function given(body: unknown): unknown {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) throw new Refused(400, malformed)
   if (!Object.hasOwn(body, EXTENSION)) throw new Refused(400, `the payload should contain ${EXTENSION}`)
-  return refusedClearly(save)
+  return body
 }
 
-const STATUS = { unknown: 404, 'other id': 400, 'id taken': 409, 'path taken': 409, file: 409 } as const
-
-async function refusedClearly<T>(write: () => Promise<T>): Promise<T> {
-  try {
-    return await write()
-  } catch (cause) {
-    if (cause instanceof ApiRefused) throw new Refused(STATUS[cause.reason], cause.message)
-    if (cause instanceof Conflict) throw new Refused(409, 'The API was changed meanwhile; read it again')
-    if (!(cause instanceof Invalid)) throw cause
-    throw new Refused(400, cause.message.slice(0, 2000), { more: { faults: toldFaults(cause.faults) } })
-  }
+function done(action: 'added' | 'modified', { api, rev }: Saved): Answer {
+  return new Answer(200, { key: api.id, status: 'ok', action }, etag(rev))
 }
 
 export const apis: readonly Endpoint[] = [
   listApis,
   createApi,
   readApi,
+  exportApi,
+  exportApis,
   updateApi,
   deleteApi,
   readSchema,

@@ -1,9 +1,9 @@
 import Type, { type Static } from 'typebox'
 import type { Document, Store } from '../../gateway/store/store.ts'
+import type { AuditRecord } from '../audit.ts'
 import { type Caller, owns } from '../caller.ts'
 import { Answer, type Endpoint, endpoint, Refused, Streamed } from '../endpoint.ts'
 import { listPage, pageAsked, pagesOf, paging, streamedList } from '../page.ts'
-import type { AuditRecord } from '../record.ts'
 
 /** What writing calls left behind (semantics §2.8). */
 

@@ -1,9 +1,27 @@
 import type { Endpoint } from '../endpoint.ts'
+import { admin } from './admin.ts'
+import { apiKeyLists } from './apiKeyLists.ts'
+import { apiKeys } from './apiKeys.ts'
 import { apis } from './apis.ts'
+import { assets } from './assets.ts'
 import { audit } from './audit.ts'
+import { certificates } from './certificates.ts'
 import { description } from './description.ts'
+import { hooks } from './hooks.ts'
+import { jwks } from './jwks.ts'
+import { groups } from './groups.ts'
 import { keys } from './keys.ts'
+import { oas } from './oas.ts'
+import { organisations } from './organisations.ts'
 import { policies } from './policies.ts'
+import { schema } from './schema.ts'
+import { userActions } from './userActions.ts'
+import { users } from './users.ts'
+import { portal } from './portal.ts'
+import { portalPolicies } from './portalPolicies.ts'
+import { portalUsers } from './portalUsers.ts'
+import { streams } from './streams.ts'
+import { svcCertificates } from './svcCertificates.ts'
 
 /** Every operation of the management interface. */
-export const endpoints: readonly Endpoint[] = [...keys, ...policies, ...apis, ...audit, ...description(() => endpoints)]
+export const endpoints: readonly Endpoint[] = [...keys, ...apiKeys, ...apiKeyLists, ...policies, ...portalPolicies, ...assets, ...hooks, ...apis, ...oas, ...streams, ...audit, ...certificates, ...svcCertificates, ...jwks, ...portal, ...portalUsers, ...users, ...userActions, ...groups, ...organisations, ...admin, ...schema, ...description(() => endpoints)]

@@ -1,10 +1,10 @@
 import Type from 'typebox'
 import { Policy } from '../../config/shape/policy.ts'
-import { Invalid } from '../../config/validate.ts'
-import { isPolicyId, partitionFault, policyIdText, ruleFaults } from '../../gateway/keys/check.ts'
-import { Conflict } from '../../gateway/store/store.ts'
-import { endpoint, Refused, toldFaults } from '../endpoint.ts'
-import type { ControlTools } from '../tools.ts'
+import { isPolicyId, policyIdText } from '../../gateway/keys/check.ts'
+import { endpoint, Refused } from '../endpoint.ts'
+import { createPolicy, removePolicy, replacePolicy, type Words } from '../policies.ts'
+
+/** Policies through the gateway interface (semantics §2.2). */
 
 const PolicyResponse = Type.Object({
   key: Type.String(),
@@ -15,8 +15,11 @@ const strict = { additionalProperties: false } as const
 const PolicyId = Type.Object({ id: Type.String() }, strict)
 const nothing = Type.Object({}, strict)
 
-/** Tries of a change that others get ahead of; each time somebody's change succeeds. */
-const MOST_TRIES = 100
+const words: Words = {
+  malformed: ({ message }) => `Request malformed: ${message}`,
+  unknown: 'Policy not found',
+  readOnly: (id, file) => `Policy ${id} comes from ${file} and is read-only`
+}
 
 export const policies = [
   endpoint({
@@ -62,19 +65,11 @@ export const policies = [
     body: Policy,
     malformed: 'Request malformed',
     answer: PolicyResponse,
-    async handle({ body }, tools) {
-      const id = body.id || body._id
+    async handle(call, tools) {
+      const id = call.body.id || call.body._id
       if (!id) throw new Refused(400, 'Unable to create policy without id.')
-      mayWrite(safe(id), tools)
-      const policy = { ...checked(id, body, tools), id, _id: tools.random.bytes(12).toString('hex') }
-      policy.date_created = new Date(tools.clock.now()).toISOString()
-      try {
-        await put(id, policy, 0, tools)
-      } catch (cause) {
-        if (cause instanceof Conflict) throw new Refused(409, `A policy of the id ${id} exists already`)
-        throw cause
-      }
-      return { key: id, status: 'ok', action: 'added' }
+      const key = await createPolicy({ ...call.body, id }, words, call, tools)
+      return { key, status: 'ok', action: 'added' }
     }
   }),
 
@@ -89,18 +84,12 @@ export const policies = [
     body: Policy,
     malformed: 'Request malformed',
     answer: PolicyResponse,
-    async handle({ params, body }, tools) {
+    async handle(call, tools) {
+      const { params, body } = call
       const id = safe(params.id)
       if (body.id !== undefined && body.id !== id)
         throw new Refused(400, 'Request ID does not match that in policy! For Update operations these must match.')
-      const given = checked(id, body, tools)
-      await change(id, tools, ({ _id, date_created, org_id }) => ({
-        ...given,
-        id,
-        ...(_id === undefined ? {} : { _id }),
-        ...(date_created === undefined ? {} : { date_created }),
-        org_id: body.org_id || org_id || 'default'
-      }))
+      await replacePolicy(id, body, 'updated', words, call, tools)
       return { key: id, status: 'ok', action: 'modified' }
     }
   }),
@@ -116,9 +105,9 @@ export const policies = [
     body: Type.Unknown(),
     malformed: '',
     answer: PolicyResponse,
-    async handle({ params }, tools) {
-      const id = safe(params.id)
-      await change(id, tools, () => null)
+    async handle(call, tools) {
+      const id = safe(call.params.id)
+      await removePolicy(id, words, call, tools)
       return { key: id, status: 'ok', action: 'deleted' }
     }
   })
@@ -127,44 +116,4 @@ export const policies = [
 function safe(id: string): string {
   if (!isPolicyId(id)) throw new Refused(400, policyIdText)
   return id
-}
-
-function mayWrite(id: string, { policies }: ControlTools): void {
-  const file = policies.fileOf(id)
-  if (file !== null) throw new Refused(409, `Policy ${id} comes from ${file} and is read-only`)
-}
-
-/** @throws Refused with all faults */
-function checked(id: string, body: Policy, { settings, clock }: ControlTools): Policy {
-  const faults = ruleFaults(body, { matching: settings.gateway.endpoint_matching, ignoreCase: false })
-  if (faults.length > 0)
-    throw new Refused(400, `Request malformed: ${new Invalid(faults).message}`.slice(0, 2000), {
-      more: { faults: toldFaults(faults) }
-    })
-  const partitions = partitionFault(id, body)
-  if (partitions !== null) throw new Refused(400, partitions)
-  return { ...body, org_id: body.org_id || 'default', last_updated: String(Math.floor(clock.now() / 1000)) }
-}
-
-/** Answers once the next request counts by it. @throws Conflict when the policy has another revision than `expect` */
-async function put(id: string, policy: Policy | null, expect: number, { store, changes }: ControlTools): Promise<void> {
-  const write = { kind: 'policy', id, expect } as const
-  const org = policy?.org_id ?? 'default'
-  const sequence = await store.commit([policy === null ? { ...write, body: null } : { ...write, org, body: policy }])
-  await changes.publish([{ sequence, kind: 'policy', id, deleted: policy === null }])
-}
-
-/** Changes a policy from what it is now, whoever else changes it; null deletes it. @throws Refused */
-async function change(id: string, tools: ControlTools, make: (policy: Policy) => Policy | null): Promise<void> {
-  mayWrite(id, tools)
-  for (let tries = 0; tries < MOST_TRIES; tries++) {
-    const document = await tools.store.get<Policy>('policy', id)
-    if (document === null) throw new Refused(404, 'Policy not found')
-    try {
-      return await put(id, make(document.body), document.rev, tools)
-    } catch (cause) {
-      if (!(cause instanceof Conflict)) throw cause
-    }
-  }
-  throw new Refused(409, 'The policy is being changed by others')
 }

@@ -1,9 +1,8 @@
-import type { Change } from '../store/store.ts'
-import type { Changes } from './changes.ts'
+import type { Changes, ChangesListener } from './changes.ts'
 
 /** Changes within one process. */
 export function changesLocal(): Changes {
-  const listeners = new Set<(changes: readonly Change[]) => void | Promise<void>>()
+  const listeners = new Set<ChangesListener>()
   return {
     async publish(changes) {
       for (const listener of listeners) await listener(changes)

@@ -17,6 +17,7 @@ import {
   readUpstream
 } from './readMembers.ts'
 import { finder, readOperations } from './readOperations.ts'
+import { readStreaming, STREAMING } from './readStreaming.ts'
 import { at, isObject } from './report.ts'
 
 export interface Reading {
@@ -37,6 +38,8 @@ export function readApi(document: unknown, { source, matching }: Reading): Api {
   const faults: Fault[] = []
   const inDocument = (path: string, message: string) => void faults.push({ path, message })
   const endpoints = readEndpoints(document, inDocument)
+  const streams = Object.hasOwn(document, STREAMING)
+  if (streams) readStreaming(document[STREAMING], at(`/${STREAMING}`, inDocument))
   const extension = extensionOf(document, faults)
   if (extension === null) throw new Invalid(faults)
 
@@ -44,7 +47,7 @@ export function readApi(document: unknown, { source, matching }: Reading): Api {
   const { info, server, upstream, middleware } = extension
   const { global } = middleware
   const { listenPath, segments } = readListenPath(server.listenPath.value, fault)
-  const ruled = readOperations(endpoints, extension, matching, fault, inDocument)
+  const ruled = readOperations(endpoints, extension, document, matching, fault, inDocument)
   const operations = ruled.map(({ operation }) => operation)
   const edits = (of: 'request' | 'response', member: 'transformRequestHeaders' | 'transformResponseHeaders') =>
     readEdits(global[member], of, at(`/middleware/global/${member}`, fault))
@@ -63,7 +66,7 @@ export function readApi(document: unknown, { source, matching }: Reading): Api {
     strip: server.listenPath.strip,
     authentication: readAuthentication(server.authentication, document, fault),
     addresses: readAddresses(server.ipAccessControl, fault),
-    upstream: readUpstream(upstream, fault),
+    upstream: readUpstream(streams ? withAnyTarget(upstream) : upstream, fault),
     rate: readRate(upstream.rateLimit, message => fault('/upstream/rateLimit', message)),
     cors: readCors(global.cors, fault),
     sizeLimit: global.requestSizeLimit?.enabled ? global.requestSizeLimit.value : null,
@@ -96,6 +99,11 @@ export function namedId(document: unknown): string | null {
   const extension = isObject(document) ? document[EXTENSION] : null
   const info = isObject(extension) ? extension.info : null
   return isObject(info) && typeof info.id === 'string' ? info.id : null
+}
+
+/** Streaming APIs may have no upstream (semantics §1.16): nothing of theirs reaches it. */
+function withAnyTarget(upstream: Extension['upstream']): Extension['upstream'] {
+  return upstream.url || upstream.loadBalancing?.enabled ? upstream : { ...upstream, url: 'svc://echo' }
 }
 
 function extensionOf(document: Record<string, unknown>, faults: Fault[]): Extension | null {

@@ -2,6 +2,9 @@ import type { Extension, OperationExtension } from '../../config/shape/api.ts'
 import { pointer } from '../../config/validate.ts'
 import type { Api, Operation } from '../api.ts'
 import { CompileBudget, comparePaths, literalPath, type Matching, type PathRule, pathRule } from '../paths.ts'
+import { Definitions } from './openapi/definitions.ts'
+import { Mocks } from './openapi/readMock.ts'
+import { RequestChecks } from './openapi/requestCheck.ts'
 import type { Endpoint } from './readEndpoints.ts'
 import { readEdits, readRate, readTimeout } from './readMembers.ts'
 import { at, type Report, tried } from './report.ts'
@@ -21,6 +24,7 @@ const MOST_COMPILED = 20_000
 export function readOperations(
   endpoints: readonly Endpoint[],
   { middleware }: Extension,
+  document: Readonly<Record<string, unknown>>,
   matching: Matching['matching'],
   fault: Report,
   inDocument: Report
@@ -33,6 +37,9 @@ export function readOperations(
   const acts = [...given.values()].some(operation => Object.values(operation).some(block => block.enabled))
   const everywhere = middleware.global.ignoreCase?.enabled ?? false
   const budget = new CompileBudget(MOST_COMPILED)
+  const definitions = new Definitions(document)
+  const checks = new RequestChecks(definitions, matching, inDocument)
+  const mocks = new Mocks(definitions, inDocument)
   const ruled = endpoints.map(endpoint => {
     const extension = given.get(endpoint.id) ?? {}
     const { allow, block, ignoreAuthentication } = extension
@@ -45,10 +52,26 @@ export function readOperations(
     // Too much is told once.
     const report = (message: string) => void (wasSpent || inDocument(`/paths/${pointer(endpoint.path)}`, message))
     const path = acts ? tried(read, report) : null
-    const operation = readOperation(endpoint, path?.rule ?? never, extension, fault)
+    const operation = readOperation(endpoint, path?.rule ?? never, extension, { checks, mocks }, fault)
     return { operation, literal: path?.literal ?? null, ignoreCase }
   })
-  return acts ? ruled.sort((a, b) => comparePaths(a.operation.path, b.operation.path)) : []
+  return acts ? withRivals(ruled.sort((a, b) => comparePaths(a.operation.path, b.operation.path))) : []
+}
+
+/** `/users/{id}` and `/users/{name}` take the same paths: where one of them is checked, their parameters decide. */
+function withRivals(ruled: readonly Ruled[]): readonly Ruled[] {
+  if (!ruled.some(({ operation }) => operation.requestCheck !== null)) return ruled
+  const groups = Map.groupBy(
+    ruled.filter(({ literal }) => literal === null),
+    ({ operation: { method, path } }) => `${method} ${path.replace(/\{[^{}:]*/g, '{')}`
+  )
+  const strictness = ({ requestCheck }: Operation) => requestCheck?.strictness ?? -1
+  for (const group of groups.values()) {
+    if (group.length < 2 || !group.some(({ operation }) => operation.requestCheck !== null)) continue
+    const rivals = group.map(({ operation }) => operation).sort((a, b) => strictness(b) - strictness(a))
+    for (const operation of rivals) (operation.rivals as Operation[]).push(...rivals)
+  }
+  return ruled
 }
 
 const never: PathRule = () => false
@@ -57,10 +80,20 @@ function readOperation(
   { id, method, path }: Endpoint,
   matches: PathRule,
   extension: OperationExtension,
+  { checks, mocks }: { checks: RequestChecks; mocks: Mocks },
   fault: Report
 ): Operation {
   const report = at(`/middleware/operations/${pointer(id)}`, fault)
-  const { allow, block, ignoreAuthentication, requestSizeLimit, rateLimit, enforceTimeout } = extension
+  const {
+    allow,
+    block,
+    ignoreAuthentication,
+    requestSizeLimit,
+    rateLimit,
+    enforceTimeout,
+    validateRequest,
+    mockResponse
+  } = extension
   const edits = (of: 'request' | 'response', member: 'transformRequestHeaders' | 'transformResponseHeaders') =>
     readEdits(extension[member], of, at(`/${member}`, report))
   return {
@@ -68,6 +101,7 @@ function readOperation(
     method,
     path,
     matches,
+    rivals: [],
     allow: allow?.enabled ?? false,
     block: block?.enabled ?? false,
     ignoreAuthentication: ignoreAuthentication?.enabled ?? false,
@@ -75,7 +109,9 @@ function readOperation(
     rate: readRate(rateLimit, message => report('/rateLimit', message)),
     timeoutMs: readTimeout(enforceTimeout, message => report('/enforceTimeout', message)),
     requestHeaders: edits('request', 'transformRequestHeaders'),
-    responseHeaders: edits('response', 'transformResponseHeaders')
+    responseHeaders: edits('response', 'transformResponseHeaders'),
+    requestCheck: validateRequest?.enabled ? checks.of(method, path, validateRequest.errorResponseCode) : null,
+    mock: mockResponse?.enabled ? mocks.of({ id, method, path }, mockResponse, at('/mockResponse', report)) : null
   }
 }
 
@@ -105,7 +141,14 @@ export function finder(ruled: readonly Ruled[], matching: Matching['matching']):
     const { literal, anyCase, others } = shelf
     const found = literal.get(path) ?? (anyCase.size > 0 ? anyCase.get(path.toLowerCase()) : undefined)
     if (found !== undefined) return found
-    for (let i = 0; i < others.length; i++) if (others[i]!.matches(path)) return others[i]!
+    for (let i = 0; i < others.length; i++) if (others[i]!.matches(path)) return among(others[i]!, path)
     return null
   }
+}
+
+/** The strictest whose parameters take the path; where none does, the strictest, which will say so. */
+function among(found: Operation, path: string): Operation {
+  const { rivals } = found
+  if (rivals.length === 0) return found
+  return rivals.find(({ requestCheck }) => requestCheck === null || requestCheck.takesPath(path)) ?? rivals[0]!
 }

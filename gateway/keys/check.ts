@@ -1,4 +1,5 @@
 import type { Static } from 'typebox'
+import { type HookReference, hookFaults } from '../../config/shape/hook.ts'
 import { type AccessRights, type ApiLimit, limitFaults } from '../../config/shape/limit.ts'
 import { Policy } from '../../config/shape/policy.ts'
 import { compile, type Fault, Invalid, pointer } from '../../config/validate.ts'
@@ -30,6 +31,7 @@ type Ruled = ApiLimit & {
   readonly access_rights?: Static<typeof AccessRights>
   readonly org_id?: string
   readonly meta_data?: unknown
+  readonly hook_references?: readonly HookReference[] | null
 }
 
 /** Faults of a key or a policy that has its shape. */
@@ -37,6 +39,8 @@ export function ruleFaults(given: Ruled, matching: Matching): Fault[] {
   const faults = limitFaults(given, '')
   if (given.org_id?.includes('\0')) faults.push({ path: '/org_id', message: 'must not contain NUL' })
   faults.push(...countedByFaults(given.meta_data))
+  for (const [i, { hook }] of (given.hook_references ?? []).entries())
+    faults.push(...hookFaults(hook, `/hook_references/${i}/hook`))
   const budget = new CompileBudget(MOST_COMPILED)
   for (const [apiId, right] of Object.entries(given.access_rights ?? {})) {
     if (budget.isSpent) break

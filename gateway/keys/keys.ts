@@ -98,7 +98,8 @@ export class Keys {
     this.#known = new Recent(SESSIONS, onLeave)
     this.#unknown = new Recent(UNKNOWN, onLeave)
     this.#stop = changes.listen(all => {
-      for (const { kind, id } of all) if (kind === 'key') this.#forget(id)
+      if (all === null) this.#forgetAll()
+      else for (const { kind, id } of all) if (kind === 'key') this.#forget(id)
     })
   }
 
@@ -215,6 +216,13 @@ export class Keys {
     else this.#known.set(found.name, found)
     for (const id of found.ids) this.#byId.set(id, found)
     return found.session
+  }
+
+  #forgetAll(): void {
+    this.#known.clear()
+    this.#unknown.clear()
+    for (const wait of this.#waits.values()) wait.isVoid = true
+    this.#waits.clear()
   }
 
   #forget(id: string): void {

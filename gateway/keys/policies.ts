@@ -50,6 +50,11 @@ export class Policies {
     this.#matching = matching
     this.#path = path
     this.#stop = changes.listen(all => {
+      if (all === null) {
+        this.#stored.clear()
+        this.epoch++
+        return
+      }
       for (const { kind, id } of all) {
         if (kind !== 'policy') continue
         this.#stored.delete(id)
@@ -85,12 +90,17 @@ export class Policies {
 
   /** All of them: the folder's first, then the store's, oldest first. */
   async list(): Promise<Policy[]> {
-    const policies = [...this.#filed.values()].map(({ policy }) => policy)
+    const policies = [...this.filed()]
     for (let page = 1; ; page++) {
       const { documents } = await this.#store.list<Policy>('policy', { page, size: 1000 })
       policies.push(...documents.map(({ body }) => body))
       if (documents.length < 1000) return policies
     }
+  }
+
+  /** Those of the folder, in the order of their files. */
+  filed(): readonly Policy[] {
+    return [...this.#filed.values()].map(({ policy }) => policy)
   }
 
   /** The file that a policy comes from, which makes it read-only; null: it may be written. */

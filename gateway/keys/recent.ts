@@ -45,6 +45,10 @@ export class Recent<V> {
     this.#onLeave(slot.value)
   }
 
+  clear(): void {
+    for (const name of [...this.#slots.keys()]) this.delete(name)
+  }
+
   #makeRoom(): void {
     for (;;) {
       const next = this.#hand.next()

@@ -18,6 +18,8 @@ export class Session {
   /** From when on the key counts as deleted (`goneAt`); Infinity: never. */
   readonly goneMs: number
   readonly inactive: boolean
+  /** It belongs to a user name and counts only together with its password: the name alone opens nothing. */
+  readonly hasPassword: boolean
   readonly #tools: SessionTools
   #own: Grant | null = null
   readonly #grants = new Map<string, { readonly grant: Grant | null; readonly matching: Matching }>()
@@ -30,6 +32,7 @@ export class Session {
     this.goneMs = goneMs
     this.expiresMs = (key.expires ?? 0) > 0 ? key.expires! * 1000 : Number.POSITIVE_INFINITY
     this.inactive = key.is_inactive === true
+    this.hasPassword = Boolean(key.basic_auth_data?.password)
     this.#tools = tools
   }
 

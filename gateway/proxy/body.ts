@@ -1,5 +1,5 @@
-import type { IncomingMessage } from 'node:http'
-import type { Reply } from '../exchange.ts'
+import { Readable } from 'node:stream'
+import type { Exchange, ReadBody, Reply } from '../exchange.ts'
 
 /** Takes a body that flows. */
 export interface BodySink {
@@ -7,6 +7,22 @@ export interface BodySink {
   chunk(data: Buffer): boolean
   /** Trailers as raw pairs, [] where none came. */
   end(trailers: string[]): void
+}
+
+/** Where a body comes from: the client, or a place where it was kept. */
+export interface BodySource {
+  on(event: 'data', listener: (chunk: Buffer) => void): unknown
+  on(event: 'end', listener: () => void): unknown
+  pause(): unknown
+  resume(): unknown
+  readonly rawTrailers: string[]
+}
+
+/** A body that was read already as it goes up: whole, or flowing where trailers follow it. */
+export function bodyAgain({ bytes, trailers }: ReadBody, { res }: Exchange): Buffer | RequestBody {
+  if (trailers.length === 0) return bytes
+  const source = Object.assign(Readable.from([bytes], { objectMode: false }), { rawTrailers: [...trailers] })
+  return new RequestBody(source, res, -1, false, Number.POSITIVE_INFINITY, () => {})
 }
 
 /** The body of one request on its way up: counted, held back when the upstream is slow, never collected. */
@@ -18,7 +34,7 @@ export class RequestBody {
   /** Bytes seen; the sweep of `proxy.ts` reads it to find clients that trickle. */
   seen = 0
   paused = false
-  private readonly req: IncomingMessage
+  private readonly req: BodySource
   private readonly res: Reply
   private readonly expects: boolean
   private readonly most: number
@@ -26,7 +42,7 @@ export class RequestBody {
   private sink: BodySink | null = null
 
   /** @param most bytes; Infinity: no bound. `over` is called once when it is passed, and nothing flows after it. */
-  constructor(req: IncomingMessage, res: Reply, length: number, expects: boolean, most: number, over: () => void) {
+  constructor(req: BodySource, res: Reply, length: number, expects: boolean, most: number, over: () => void) {
     this.req = req
     this.res = res
     this.length = length

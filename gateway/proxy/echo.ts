@@ -13,6 +13,7 @@ export function echo(x: Exchange, plan: Plan, requestId: string, tools: ProxyToo
   if (x.bodyLength > mostBytes) return endings.refuse(x, refusals.bodyTooLarge)
   const pairs = requestPairs(x, 'echo', requestId)
   if (plan.edit !== null) plan.edit(x, pairs)
+  if (x.body !== null) return answer(x, plan, pairs, x.body.bytes.subarray(0, SHOWN_BYTES).toString())
   if (x.bodyLength === 0) return answer(x, plan, pairs, '')
   const shown: Buffer[] = []
   let kept = 0

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Exchange, Reply, Waiter } from '../exchange.ts'
 import { type Refusal, refusals } from '../refusals.ts'
-import { RequestBody } from './body.ts'
+import { bodyAgain, RequestBody } from './body.ts'
 import { echo } from './echo.ts'
 import { requestPairs, responsePairs, trailerPairs } from './headers.ts'
 import { causes, FAULTS, logFault, type Plan, type ProxyTools } from './plan.ts'
@@ -134,7 +134,8 @@ class Forward implements UpstreamListener, Waiter {
     const { x, bounds } = this
     x.res.waiter = this
     this.underWay.join(this)
-    if (x.bodyLength === 0) return this.send()
+    if (x.body !== null) this.body = bodyAgain(x.body, x)
+    if (x.body !== null || x.bodyLength === 0) return this.send()
     if (x.bodyLength > bounds.mostBytes) return this.refuse(refusals.bodyTooLarge)
     const expects = x.expects
     const body = new RequestBody(x.req, x.res, x.bodyLength, expects, bounds.mostBytes, () =>

@@ -15,7 +15,7 @@ export const authentication: Step = {
     const least = settings.min_token_length
 
     function known(x: Exchange, session: Session | null): Outcome {
-      if (session === null || x.at >= session.goneMs) return unknown(x)
+      if (session === null || session.hasPassword || x.at >= session.goneMs) return unknown(x)
       x.key = session
       return undefined
     }

@@ -5,11 +5,14 @@ import { cors } from './cors.ts'
 import { ipAccess } from './ipAccess.ts'
 import { keyAlive } from './keyAlive.ts'
 import { limits } from './limits.ts'
+import { mockResponse } from './mockResponse.ts'
 import { operation } from './operation.ts'
 import { proxy } from './proxy.ts'
 import { sizeLimit } from './sizeLimit.ts'
 import type { Step } from './step.ts'
+import { stream } from './stream.ts'
 import { transformResponseHeaders } from './transformHeaders.ts'
+import { validateRequest } from './validateRequest.ts'
 
 /** The only place where order is decided. */
 export const order: readonly Step[] = [
@@ -26,6 +29,11 @@ export const order: readonly Step[] = [
   // Key rate, quota, API rate: one charge. `svc/rate-limits/` is answered here, uncharged.
   limits,
   transformResponseHeaders,
+  // Streaming APIs end here.
+  stream,
+  // Does it fit the document.
+  validateRequest,
   // Who answers.
+  mockResponse,
   proxy
 ]

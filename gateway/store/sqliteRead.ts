@@ -133,15 +133,17 @@ function* search(sql: Sql, kind: Kind, org: string | undefined, contains: string
   return { total, blocks: order.map(at => blocks.get(at)!) }
 }
 
-/** Changes after `sequence`, oldest first; returns 0, or null where they cannot be told. */
-export function* since(sql: Sql, sequence: Sequence): Reading {
+/** Changes after `sequence` of these kinds (null: all), oldest first; returns 0, or null where they cannot be told. */
+export function* since(sql: Sql, sequence: Sequence, kinds: readonly Kind[] | null): Reading {
   const meta = sql('SELECT sequence, forgotten FROM meta').get() as { sequence: number; forgotten: number }
   if (sequence < meta.forgotten || sequence > meta.sequence) return null
+  const which = `sequence > ?1 AND (?2 IS NULL OR kind IN (SELECT value FROM json_each(?2)))`
   const changes = sql(`
-    SELECT sequence, ${changeJson('false')} AS json FROM documents WHERE sequence > ?1
-    UNION ALL SELECT sequence, ${changeJson('true')} FROM deletions WHERE sequence > ?1
+    SELECT sequence, ${changeJson('false')} AS json FROM documents WHERE ${which}
+    UNION ALL SELECT sequence, ${changeJson('true')} FROM deletions WHERE ${which}
     ORDER BY sequence`)
-  for (const change of changes.iterate(sequence)) yield change.json as string
+  const wanted = kinds === null ? null : JSON.stringify(kinds)
+  for (const change of changes.iterate(sequence, wanted)) yield change.json as string
   return 0
 }
 

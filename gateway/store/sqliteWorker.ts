@@ -23,7 +23,7 @@ export type Ask =
       readonly query: Walk
       readonly after: number | null
     }
-  | { readonly n: number; readonly ask: 'since'; readonly sequence: Sequence }
+  | { readonly n: number; readonly ask: 'since'; readonly sequence: Sequence; readonly kinds: readonly Kind[] | null }
   | { readonly n: number; readonly ask: 'more' }
   | { readonly n: number; readonly ask: 'close' }
 
@@ -193,7 +193,7 @@ port.on('message', (ask: Ask) => {
       begin(ask.n, reader => walk(reader.sql, ask.kind, ask.query, ask.after))
       break
     case 'since':
-      begin(ask.n, reader => since(reader.sql, ask.sequence))
+      begin(ask.n, reader => since(reader.sql, ask.sequence, ask.kinds))
       break
     case 'more':
       advance(readings.get(ask.n)!)

@@ -1,4 +1,7 @@
-/** The port behind which every kept document lies. `storeMemory` and `storeSqlite` pass `test/contract/store.ts`. */
+/**
+ * The port behind which every kept document lies. `storeMemory`, `storeSqlite` and `storePostgres` pass
+ * `test/contract/store.ts`.
+ */
 
 /**
  * The kinds of document; a new one is a new word here. `ledger` holds quota counters (`dump` of the counters), `access`
@@ -126,9 +129,10 @@ export interface Store {
   /**
    * Changes after `sequence`, oldest first, each document once with its newest state. Null: the changes cannot be told
    * (deletions after `sequence` are forgotten, or this store never gave it out): forget what you hold and read anew.
+   * @param kinds only changes of these; absent: all
    */
-  since(sequence: Sequence): Promise<readonly Change[] | null>
-  /** The newest sequence. */
+  since(sequence: Sequence, kinds?: readonly Kind[]): Promise<readonly Change[] | null>
+  /** The newest sequence: every commit up to it is visible to whoever asks `since` afterwards. */
   sequence(): Promise<Sequence>
   /** Ends after what was acknowledged is safe; what is under way ends or is Unavailable, as is everything afterwards. */
   close(): Promise<void>

@@ -156,13 +156,15 @@ export function storeMemory(): Store {
       return newest
     },
 
-    async since(sequence) {
+    async since(sequence, kinds) {
       mustBeOpen()
       if (sequence < forgotten || sequence > newest) return null
-      const changes = [...deletions.values()].filter(deletion => deletion.sequence > sequence)
+      const isWanted = (one: { sequence: Sequence; kind: Kind }) =>
+        one.sequence > sequence && (kinds === undefined || kinds.includes(one.kind))
+      const changes = [...deletions.values()].filter(isWanted)
       for (const { document } of documents.values()) {
         const { kind, id } = document
-        if (document.sequence > sequence) changes.push({ sequence: document.sequence, kind, id, deleted: false })
+        if (isWanted(document)) changes.push({ sequence: document.sequence, kind, id, deleted: false })
       }
       return changes.sort((a, b) => a.sequence - b.sequence)
     },

@@ -18,6 +18,7 @@ import {
   type Walk,
   type Write
 } from './store.ts'
+import { turnstile } from './turnstile.ts'
 
 export interface SqliteOptions {
   /** The file; its folder is created (0700) when missing, the file as well (0600). */
@@ -116,9 +117,9 @@ export async function storeSqlite({ path: given, log, maxBytes }: SqliteOptions)
       return thread.commit(texts)
     },
 
-    async since(sequence) {
+    async since(sequence, kinds) {
       mustBeOpen()
-      const { items, value } = await long(() => thread.read<Change>({ ask: 'since', sequence }))
+      const { items, value } = await long(() => thread.read<Change>({ ask: 'since', sequence, kinds: kinds ?? null }))
       return value === null ? null : items
     },
 
@@ -166,20 +167,4 @@ function lock(path: string): DatabaseSync {
 /** Creates the file for its owner alone, if it is missing. Never opens one that exists: closing it would drop its locks. */
 function createPrivate(path: string): void {
   if (!existsSync(path)) closeSync(openSync(path, 'wx', 0o600))
-}
-
-/** Lets `count` calls run at once; others wait in their order. */
-function turnstile(count: number) {
-  const waiting: (() => void)[] = []
-  return async <T>(run: () => Promise<T>): Promise<T> => {
-    if (count > 0) count--
-    else await new Promise<void>(resolve => waiting.push(resolve))
-    try {
-      return await run()
-    } finally {
-      const next = waiting.shift()
-      if (next === undefined) count++
-      else next()
-    }
-  }
 }

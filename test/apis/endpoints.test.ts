@@ -215,7 +215,7 @@ t.test('what is taken is refused with 409 and says by whom', async t => {
   await call('POST', '/svc/apis/oas', documentOf('a', '/a/'))
   t.match(await call('POST', '/svc/apis/oas', documentOf('a', '/b/')), {
     status: 409,
-    json: { message: /API id a is taken/ }
+    json: { message: 'Found API with the same ID' }
   })
   t.match(await call('POST', '/svc/apis/oas', documentOf('b', '/a')), {
     status: 409,

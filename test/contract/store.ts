@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import type { Test } from 'tap'
 import { parseExact } from '../../config/exactJson.ts'
@@ -70,8 +71,14 @@ export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void 
       '\n',
       'nul\0',
       'nul\0l',
+      'nul\x01\x02\x02l',
+      '\x01',
+      '\x02\x03',
       '__proto__',
-      'x'.repeat(4096)
+      'x'.repeat(4096),
+      'x'.repeat(4097),
+      // What no database can squeeze into an index.
+      Array.from({ length: 256 }, (_, i) => createHash('sha256').update(`${i}`).digest('base64')).join('')
     ]
     await store.commit(odd.map(id => key(id, { id }, id)))
     for (const id of odd) {
@@ -204,6 +211,41 @@ export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void 
     t.match(await store.list('key', { contains: 'ab', page: 2, size: 2 }), { total: 3, documents: [{ id: 'zab' }] })
     t.equal((await store.list('key', { contains: '', page: 1, size: 2 })).total, 7)
     t.strictSame(await store.list('key', { contains: 'q', page: 1, size: 2 }), { documents: [], total: 0 })
+    t.match(await store.list('key', { contains: 'a', page: 9, size: 2 }), { total: 5, documents: [] })
+    await store.commit(['n\0n', 'n\x01n', '\x02'].map(id => key(id)))
+    for (const [contains, found] of [
+      ['\0', ['n\0n']],
+      ['n\0', ['n\0n']],
+      ['\x01', ['n\x01n']],
+      ['\x02', ['\x02']],
+      ['\0\0', []]
+    ] as const)
+      t.strictSame(await ids(store, { contains }), found, JSON.stringify(contains))
+  })
+
+  withStore('a page of any length and place is cut as a short one', async (t, store) => {
+    const all = Array.from({ length: 700 }, (_, i) => `${i}`)
+    await store.commit(all.map(id => key(id)))
+    for (const newestFirst of [false, true]) {
+      for (const contains of ['', '1']) {
+        const found = all.filter(id => id.includes(contains))
+        if (newestFirst) found.reverse()
+        for (const [page, size] of [
+          [1, 650],
+          [2, 101],
+          [2, 650],
+          [3, 650],
+          [2, 0]
+        ] as const) {
+          const answer = await store.list('key', { page, size, newestFirst, contains })
+          t.strictSame(
+            answer.documents.map(({ id }) => id),
+            found.slice((page - 1) * size, page * size)
+          )
+          t.equal(answer.total, found.length)
+        }
+      }
+    }
   })
 
   withStore('a list of ids leaves bodies out', async (t, store) => {
@@ -276,6 +318,9 @@ export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void 
     const all = [change(2, 'key', 'a'), change(2, 'policy', 'p'), change(3, 'key', 'b', true), change(4, 'key', 'c')]
     t.strictSame(sorted(await store.since(0)), all)
     t.strictSame(sorted(await store.since(2)), all.slice(2))
+    t.strictSame(sorted(await store.since(0, ['policy', 'user'])), [change(2, 'policy', 'p')])
+    t.strictSame(sorted(await store.since(2, ['key'])), all.slice(2))
+    t.strictSame(await store.since(0, []), [])
     t.strictSame(await store.since(4), [])
     t.equal(await store.since(5), null, 'a sequence that this store never gave')
   })

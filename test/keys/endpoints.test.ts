@@ -88,7 +88,7 @@ t.test('what was sent wrongly is answered 400 with its text and every fault', as
       'POST',
       '/keys/create',
       { access_rights: rights, basic_auth_data: { password: 'p' } },
-      /basic authentication is not built/
+      /a generated token is no user name/
     ],
     ['POST', '/keys/create', { access_rights: rights, certificate: 'c' }, /existent certificate/],
     [

@@ -164,7 +164,7 @@ t.test('a secret from the environment is neither kept nor shown', async t => {
   const started = launch(t, { cwd, settings: null, env: { ...free, SVC_GATEWAY__SECRET: SECRET } })
   const { commands } = await started.line(({ commands }) => commands !== undefined)
   await started.ready
-  t.notOk(existsSync(join(cwd, 'data/secrets')))
+  t.notOk(readFileSync(join(cwd, 'data/secrets'), 'utf8').includes(SECRET))
   t.notOk(started.stdout().includes(SECRET))
   t.notMatch(commands[0], '$SVC', 'another terminal does not have the variable')
   t.match(await run(t, commands[0].replace('put the value of SVC_GATEWAY__SECRET here', SECRET), cwd), /^svc_\S+\n$/)
@@ -185,7 +185,7 @@ t.test('a secrets file without a secret is no reason to make another one', async
   await refuses(t, launch(t, { cwd, settings: null, env: free }), 3, /data\/secrets/)
 })
 
-t.test('on a terminal the generated secret is shown once, and lines are for people', async t => {
+t.test('on a terminal what was generated is shown once, and lines are for people', async t => {
   const cwd = folder(t)
   const command = `${process.execPath} --disable-warning=ExperimentalWarning ${main}`
   // `script` gives it a terminal; it stops itself once it is ready.
@@ -198,9 +198,12 @@ t.test('on a terminal the generated secret is shown once, and lines are for peop
   const first = await once()
   t.match(first, `gateway.secret: ${secretOf(cwd)}`)
   t.match(first, /3\. See the limit at work/)
-  t.match(first, /\d\d:\d\d:\d\d ready gateway=http:\/\/127\.0\.0\.1:\d+ pid=\d+/)
+  t.match(first, /\d\d:\d\d:\d\d ready gateway=http:\/\/127\.0\.0\.1:\d+ management=http:\/\/127\.0\.0\.1:\d+ pid=\d+/)
+  const key = /^admin\.access_key=(.+)$/m.exec(readFileSync(join(cwd, 'data/secrets'), 'utf8'))![1]!
+  t.match(first, `admin.access_key: ${key} (kept in `)
   const second = await once()
   t.notOk(second.includes(secretOf(cwd)))
+  t.notOk(second.includes(key))
   t.match(second, /3\. See the limit at work/)
 })
 

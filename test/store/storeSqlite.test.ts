@@ -1,17 +1,16 @@
-import { spawn } from 'node:child_process'
 import { channel } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { DatabaseSync } from 'node:sqlite'
-import { fileURLToPath } from 'node:url'
 import type { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
 import { type Store, Unavailable } from '../../gateway/store/store.ts'
 import { storeSqlite } from '../../gateway/store/storeSqlite.ts'
 import { storeContract, unavailable } from '../contract/store.ts'
+import { losesNothing, writer } from './killed.ts'
 
+t.setTimeout(120_000)
 const log = { debug() {}, info() {}, warn() {}, error() {} }
 const key = (id: string, body: unknown = id, org = 'o1') => ({ kind: 'key' as const, id, org, body })
 const everything = { page: -1, size: 10 } as const
@@ -199,44 +198,5 @@ t.test('pages are right across gaps of millions in the order of creation', async
 
 t.test('everything that was acknowledged is there after kill -9, and every commit is whole', async t => {
   const path = join(t.testdir(), 'svc.db')
-  const acknowledged = new Set<string>()
-  for (let round = 0; round < 5; round++) {
-    const { child, lines, closed } = writer(path, `${round}`)
-    const enough = acknowledged.size + 300 + round * 100
-    lines.on('line', line => {
-      if (line !== 'open') acknowledged.add(line)
-      if (acknowledged.size === enough) child.kill('SIGKILL')
-    })
-    await closed
-    t.equal(child.signalCode, 'SIGKILL')
-
-    const store = await storeSqlite({ path, log })
-    const last = new Map<string, number>()
-    for (const id of acknowledged) {
-      const [of, writer, i] = id.split('-').map(Number) as [number, number, number]
-      // Every fifth is deleted afterwards, acknowledged or not.
-      if (i % 5 !== 4 && store.get('key', id) === null) t.fail(`${id} was lost`)
-      if (of === round) last.set(`${writer}`, Math.max(last.get(`${writer}`) ?? 0, i))
-    }
-    for (const [writer, i] of last) {
-      const newest = (await store.get<string>('policy', writer))!.body.split('-').map(Number) as [
-        number,
-        number,
-        number
-      ]
-      if (newest[0] !== round || newest[2] < i) t.fail(`an update of ${writer} was lost`)
-      if (newest[2] % 5 !== 4 && store.get('key', newest.join('-')) === null)
-        t.fail(`a commit of ${writer} is half there`)
-    }
-    const { documents, total } = await store.list('key', { ...everything, idsOnly: true })
-    t.equal(documents.length, total)
-    await store.close()
-  }
-  t.ok(acknowledged.size >= 2_500)
+  await losesNothing(t, path, () => storeSqlite({ path, log }))
 })
-
-function writer(path: string, round: string) {
-  const script = fileURLToPath(new URL('./writer.ts', import.meta.url))
-  const child = spawn(process.execPath, [script, path, round], { stdio: ['ignore', 'pipe', 'pipe'] })
-  return { child, lines: createInterface(child.stdout), closed: once(child, 'close') }
-}

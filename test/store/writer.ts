@@ -1,9 +1,13 @@
+import { systemClock } from '../../config/world.ts'
+import { storePostgres } from '../../gateway/store/storePostgres.ts'
 import { storeSqlite } from '../../gateway/store/storeSqlite.ts'
 
-// Run as a process of its own by storeSqlite.test.ts, which kills it: writes without end, and prints what was acknowledged.
-const [path, round] = process.argv.slice(2) as [string, string]
-const silent = { debug() {}, info() {}, warn() {}, error() {} }
-const store = await storeSqlite({ path, log: silent })
+// Run as a process of its own by killed.ts, which kills it: writes without end, and prints what was acknowledged.
+const [place, round] = process.argv.slice(2) as [string, string]
+const log = { debug() {}, info() {}, warn() {}, error() {} }
+const store = place.startsWith('postgres://')
+  ? await storePostgres({ url: place, poolSize: 4, clock: systemClock, log })
+  : await storeSqlite({ path: place, log })
 process.stdout.write('open\n')
 
 async function write(writer: number): Promise<void> {

@@ -1,0 +1,227 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import Type, { type Static } from 'typebox'
+import { Invalid } from '../../config/validate.ts'
+import { type Api, EXTENSION } from '../../gateway/api.ts'
+import { readApi, withId } from '../../gateway/documents/readApi.ts'
+import { ownApi, saveApi } from '../apis.ts'
+import { findAsset } from '../assets.ts'
+import { Answer, type Call, type Door, type Endpoint, endpoint, etag, Refused, toldFaults } from '../endpoint.ts'
+import { newId } from '../ids.ts'
+import { type Configured, configure, merge } from '../import/configure.ts'
+import type { OPTION_NAMES } from '../import/options.ts'
+import type { Entry } from '../import/report.ts'
+import { readSource, type Source, type Template } from '../import/source.ts'
+import type { ControlTools } from '../tools.ts'
+
+/** APIs made of OpenAPI descriptions (semantics §2.5, §2.6, §3.9; outside.md §5). */
+
+const strict = { additionalProperties: false } as const
+const Text = (description: string) => Type.Optional(Type.String({ maxLength: 2048, description }))
+const Flag = (description: string) => Text(`${description}; 1, t, true, 0, f, false. Only together with listenPath`)
+
+const shapes: Record<(typeof OPTION_NAMES)[number], ReturnType<typeof Text>> = {
+  listenPath: Text('Listen path of the API; default: /'),
+  upstreamURL: Text('Upstream of the API; default: the first server'),
+  customDomain: Text('Host name of the API'),
+  apiID: Text('Id of the API; default: a new one'),
+  authentication: Flag('Credentials are asked for, as the top-level security says'),
+  allowList: Flag('Only what the description holds is let through'),
+  validateRequest: Flag('Parameters and JSON bodies are checked'),
+  mockResponse: Flag('Answers are made from examples and schemas'),
+  securityProcessingMode: Text('legacy or compliant; told in the report, without effect yet')
+}
+const Options = Type.Object(shapes, strict)
+const CreateOptions = Type.Object(
+  {
+    ...shapes,
+    templateID: Text('An asset of kind oas-template, by custom or database id: laid under the description')
+  },
+  strict
+)
+
+const NoParams = Type.Object({}, strict)
+const ApiId = Type.Object({ apiID: Type.String({ minLength: 1, maxLength: 256 }) }, strict)
+const Description = Type.Unknown({
+  description:
+    'An OpenAPI description (3.0.x, 3.1.x) in JSON or YAML; `{"url":"…"}`; or several files, as a form or a zip file'
+})
+const ReportList = Type.Array(
+  Type.Object(
+    {
+      pointer: Type.String({ description: 'JSON pointer' }),
+      file: Type.Optional(Type.String({ description: 'Where several files were sent' })),
+      line: Type.Optional(Type.Integer({ minimum: 1, description: 'Of YAML' })),
+      keyword: Type.String(),
+      outcome: Type.Enum(['ignored', 'defaulted', 'refused']),
+      message: Type.String()
+    },
+    strict
+  ),
+  { description: 'What has no effect, was filled in, or cannot be' }
+)
+const Done = Type.Object(
+  { Status: Type.Literal('OK'), Message: Type.String(), Meta: Type.String(), ID: Type.String(), report: ReportList },
+  strict
+)
+const takes = [
+  'application/json',
+  'application/yaml',
+  'application/x-yaml',
+  'text/yaml',
+  'multipart/form-data',
+  'application/zip'
+]
+const common = { bodyForm: 'bytes', body: Description, takes } as const
+
+type Asked = Pick<Call<unknown, unknown, Buffer>, 'body' | 'contentHeader' | 'caller' | 'matched' | 'changed'>
+/** What the surface says where it cannot read the body. */
+const malformedAt = { management: "Couldn't read body.", gateway: 'request malformed' } as const
+type ImportDoor = keyof typeof malformedAt
+
+async function read(call: Asked, door: ImportDoor, template: Template, tools: ControlTools): Promise<Source> {
+  const { management } = tools.settings
+  try {
+    return await readSource(
+      { body: call.body, contentType: call.contentHeader },
+      {
+        mostBytes: management.max_body_size,
+        privateNetworks: management.import_private_networks,
+        clock: tools.clock
+      },
+      template
+    )
+  } catch (cause) {
+    if (!(cause instanceof Invalid)) throw cause
+    throw new Refused(400, malformedAt[door], { more: { faults: toldFaults(cause.faults) } })
+  }
+}
+
+/** @throws Refused 404 */
+async function templateOf(id: string, { caller }: Asked, tools: ControlTools): Promise<Template> {
+  const asset = await findAsset(id, caller, tools)
+  if (asset === null) throw new Refused(404, 'Asset not found.')
+  return asset.body.data
+}
+
+async function made(
+  call: Asked,
+  query: Static<typeof CreateOptions>,
+  door: ImportDoor,
+  dbId: string,
+  tools: ControlTools
+): Promise<Configured> {
+  const { templateID, ...options } = query
+  const template = templateID ? await templateOf(templateID, call, tools) : null
+  const source = await read(call, door, template, tools)
+  await nextTurn()
+  return configure(source, options, { template, dbId })
+}
+
+async function saved(
+  { document, report }: Configured,
+  replaces: Api | null,
+  call: Asked,
+  tools: ControlTools
+): Promise<Answer> {
+  const [summary, Message] = replaces === null ? ['imported', 'API created'] : ['imported again', 'API updated']
+  try {
+    const { api, rev } = await saveApi(document, replaces, summary, call, tools)
+    return new Answer(200, { Status: 'OK', Message, Meta: api.dbId, ID: api.id, report }, etag(rev))
+  } catch (cause) {
+    if (!(cause instanceof Refused) || !Array.isArray(cause.more.faults)) throw cause
+    const refused = refusals(cause.more.faults as ReturnType<typeof toldFaults>)
+    throw new Refused(cause.status, cause.message, { more: { ...cause.more, report: [...refused, ...report] } })
+  }
+}
+
+function refusals(faults: ReturnType<typeof toldFaults>): Entry[] {
+  return faults.map(({ pointer, message }) => ({
+    pointer,
+    keyword: pointer.slice(pointer.lastIndexOf('/') + 1),
+    outcome: 'refused',
+    message
+  }))
+}
+
+function importAt(path: string, door: Door & ImportDoor): Endpoint {
+  return endpoint({
+    ...common,
+    method: 'POST',
+    path,
+    door,
+    summary: 'Imports an OpenAPI description as a new API',
+    params: NoParams,
+    query: CreateOptions,
+    malformed: malformedAt[door],
+    answer: Done,
+    async handle(call, tools) {
+      const asked = { ...call, body: call.body as Buffer }
+      return saved(await made(asked, call.query, door, newId(tools), tools), null, asked, tools)
+    }
+  })
+}
+
+function patchAt(path: string, door: Door & ImportDoor, unknown: string): Endpoint {
+  return endpoint({
+    ...common,
+    method: 'PATCH',
+    path,
+    door,
+    summary: 'Replaces the OpenAPI description of an API; its extension stays',
+    params: ApiId,
+    query: Options,
+    malformed: malformedAt[door],
+    answer: Done,
+    async handle(call, tools) {
+      const asked = { ...call, body: call.body as Buffer }
+      const api = ownApi(call.params.apiID, call, tools)
+      if (api === null) throw new Refused(404, unknown)
+      const source = await read(asked, door, null, tools)
+      return saved(merge(api.document, source, call.query), api, asked, tools)
+    }
+  })
+}
+
+export const importApi = importAt('/api/apis/oas/import', 'management')
+export const importSvcApi = importAt('/svc/apis/oas/import', 'gateway')
+export const patchApi = patchAt('/api/apis/oas/{apiID}', 'management', 'API definition does not exist')
+export const patchSvcApi = patchAt('/svc/apis/oas/{apiID}', 'gateway', 'API not found')
+
+export const dryRun = endpoint({
+  ...common,
+  method: 'POST',
+  path: '/api/apis/oas/dry-run',
+  door: 'management',
+  intent: 'read',
+  summary: 'What an import would make, without making it',
+  params: NoParams,
+  query: CreateOptions,
+  malformed: malformedAt.management,
+  answer: Type.Object(
+    {
+      oas: Type.Unknown({ description: `Without ${EXTENSION}` }),
+      svc_oas: Type.Unknown({ description: `With ${EXTENSION}` }),
+      report: ReportList
+    },
+    strict
+  ),
+  async handle(call, tools) {
+    const asked = { ...call, body: call.body as Buffer }
+    const { document, report } = await made(asked, call.query, 'management', '', tools)
+    const { [EXTENSION]: _, ...oas } = document
+    return { oas, svc_oas: document, report: [...faultsOf(document, tools), ...report] }
+  }
+})
+
+/** What saving would refuse. */
+function faultsOf(document: unknown, { settings }: ControlTools): Entry[] {
+  try {
+    readApi(withId(document, 'new'), { source: 'store', matching: settings.gateway.endpoint_matching })
+    return []
+  } catch (cause) {
+    if (!(cause instanceof Invalid)) throw cause
+    return refusals(toldFaults(cause.faults))
+  }
+}
+
+export const imports: readonly Endpoint[] = [importApi, dryRun, patchApi, importSvcApi, patchSvcApi]

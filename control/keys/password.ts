@@ -1,0 +1,41 @@
+import type { Key } from '../../config/shape/key.ts'
+import { Refused } from '../endpoint.ts'
+import { hashPassword } from '../passwords.ts'
+
+/** Passwords of basic authentication: `basic_auth_data` of a key that is stored under a user name. */
+
+type BasicAuth = Key['basic_auth_data']
+
+/** Hashes a password once, however often a change is tried again. */
+export function hashOnce(): (text: string) => Promise<string> {
+  let hashed: Promise<string> | null = null
+  return text => {
+    hashed ??= hashPassword(text)
+    return hashed
+  }
+}
+
+/**
+ * What is stored of a body's `basic_auth_data`: the password as bcrypt, a blank one as it is stored already.
+ * @param name that the key is stored under; null: a generated token, which is nobody's user name
+ * @throws Refused
+ */
+export async function basicAuth(
+  given: BasicAuth,
+  stored: BasicAuth,
+  name: string | null,
+  hash: (text: string) => Promise<string>
+): Promise<BasicAuth> {
+  const { user = '', hash_type = '', password = '' } = given ?? {}
+  if (hash_type !== '' && hash_type !== 'bcrypt') throw new Refused(400, 'basic_auth_data.hash_type must be bcrypt')
+  const isBlank = password.trim() === ''
+  if (isBlank && !stored?.password) return user === '' ? undefined : { user }
+  if (name === null)
+    throw new Refused(400, 'basic_auth_data.password: a generated token is no user name; store it under one')
+  if (user !== '' && user !== name)
+    throw new Refused(400, 'basic_auth_data.user is not the name that the key is stored under')
+  // RFC 7617 §2: the first colon ends the name.
+  if (name.includes(':')) throw new Refused(400, 'A user name must not contain a colon')
+  const isStored = isBlank || password === stored?.password
+  return { user: name, hash_type: 'bcrypt', password: isStored ? stored!.password! : await hash(password) }
+}

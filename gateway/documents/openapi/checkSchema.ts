@@ -1,0 +1,121 @@
+import { isRaw } from '../../../config/exactJson.ts'
+import { expressionFault } from '../../../config/expressions.ts'
+import { pointer } from '../../../config/validate.ts'
+import { isObject, type Report } from '../report.ts'
+import type { Definitions, Place } from './definitions.ts'
+import { type KeywordKind, keywords, types } from './keywords.ts'
+
+/** Text of all expressions of one document: compiling a character takes some microseconds. */
+const MOST_EXPRESSIONS = 100_000
+
+/** Schemas in one list, or in one object other than `properties`: each is a branch within the last. */
+const MOST_BRANCHES = 500
+
+/**
+ * Looks through the schemas that requests are held to, whatever they refer to included, each once a document: what is
+ * reported here would fail only at the first request. Compiles nothing but expressions.
+ */
+export class SchemaChecker {
+  readonly #definitions: Definitions
+  readonly #fault: Report
+  readonly #looksAt: 'everything' | 'references'
+  readonly #seen = new Set<unknown>()
+  #expressions = 0
+
+  /** @param looksAt `references`: for schemas that nothing is held to, only samples are made of */
+  constructor(definitions: Definitions, looksAt: 'everything' | 'references', fault: Report) {
+    this.#definitions = definitions
+    this.#looksAt = looksAt
+    this.#fault = fault
+  }
+
+  check(schema: unknown, path: string): void {
+    // A list and no recursion: references may lead through thousands of schemas.
+    const waiting: Place[] = [{ value: schema, path }]
+    for (let place = waiting.pop(); place !== undefined; place = waiting.pop()) this.#one(place, waiting)
+  }
+
+  #one({ value: schema, path }: Place, waiting: Place[]): void {
+    if (typeof schema === 'boolean' || this.#seen.has(schema)) return
+    if (!isObject(schema)) return this.#fault(path, 'must be a schema')
+    this.#seen.add(schema)
+    if (schema.$ref !== undefined) {
+      const target = this.#definitions.follow({ value: schema, path }, this.#fault)
+      if (target !== null) waiting.push(target)
+      // Beside it nothing counts in OpenAPI 3.0; in 3.1 it does.
+      if (this.#definitions.is30) return
+    }
+    for (const name of Object.keys(schema)) {
+      const kind = keywords.get(name)
+      if (kind !== undefined && (this.#looksAt === 'everything' || kind.startsWith('schema')))
+        this.#keyword(kind, schema[name], `${path}/${pointer(name)}`, waiting)
+    }
+  }
+
+  #keyword(kind: KeywordKind, value: unknown, path: string, waiting: Place[]): void {
+    const must = (holds: boolean, be: string) => void (holds || this.#fault(path, `must be ${be}`))
+    switch (kind) {
+      case 'number':
+        return must(isNumber(value) && (!path.endsWith('/multipleOf') || Number(value) > 0 || isRaw(value)), 'a number')
+      case 'limit':
+        return must(isNumber(value) || typeof value === 'boolean', 'a number')
+      case 'count':
+        return must(Number.isSafeInteger(value) && Number(value) >= 0, 'a whole number from 0 on')
+      case 'flag':
+        return must(typeof value === 'boolean', 'true or false')
+      case 'type': {
+        const list: unknown[] = Array.isArray(value) ? value : [value]
+        return must(list.length > 0 && list.every(type => types.has(type)), 'a type of JSON Schema')
+      }
+      case 'values':
+        return must(Array.isArray(value) && value.length > 0, 'a list that is not empty')
+      case 'expression':
+        if (typeof value !== 'string') return this.#fault(path, 'must be a text')
+        return this.#expression(value, path)
+      case 'text':
+        return must(typeof value === 'string', 'a text')
+      case 'texts':
+        return must(isTexts(value), 'a list of texts')
+      case 'textsMap':
+        if (!isObject(value) || !Object.values(value).every(isTexts))
+          return this.#fault(path, 'must be an object of lists of texts')
+        return must(Object.keys(value).length <= MOST_BRANCHES, `an object of at most ${MOST_BRANCHES}`)
+      case 'schema':
+        waiting.push({ value, path })
+        return
+      case 'schemas':
+        if (!Array.isArray(value) || value.length === 0) return this.#fault(path, 'must be a list of schemas')
+        must(value.length <= MOST_BRANCHES, `a list of at most ${MOST_BRANCHES}`)
+        for (const [i, each] of value.entries()) waiting.push({ value: each, path: `${path}/${i}` })
+        return
+      case 'schemaMap':
+        if (!isObject(value)) return this.#fault(path, 'must be an object of schemas')
+        if (!path.endsWith('/properties'))
+          must(Object.keys(value).length <= MOST_BRANCHES, `an object of at most ${MOST_BRANCHES}`)
+        for (const [name, each] of Object.entries(value)) {
+          if (path.endsWith('/patternProperties') && this.#looksAt === 'everything')
+            this.#expression(name, `${path}/${pointer(name)}`)
+          waiting.push({ value: each, path: `${path}/${pointer(name)}` })
+        }
+        return
+      case 'unsupported':
+        return this.#fault(path, 'is not supported')
+    }
+  }
+
+  #expression(source: string, path: string): void {
+    if (this.#expressions > MOST_EXPRESSIONS) return
+    this.#expressions += source.length
+    if (this.#expressions > MOST_EXPRESSIONS) return this.#fault(path, 'is one expression too many')
+    const message = expressionFault(source)
+    if (message !== null) this.#fault(path, message)
+  }
+}
+
+function isNumber(value: unknown): boolean {
+  return typeof value === 'number' || isRaw(value)
+}
+
+function isTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.every(each => typeof each === 'string')
+}

@@ -1,0 +1,452 @@
+import t from 'tap'
+import { Refused } from '../../../control/endpoint.ts'
+import { type Configured, configure, merge } from '../../../control/import/configure.ts'
+import { readSource } from '../../../control/import/source.ts'
+import { bounds, description, form, input, YAML_TYPE } from './given.ts'
+
+type Query = Record<string, string>
+
+async function imported(body: unknown, query: Query = {}, template: Record<string, unknown> | null = null) {
+  return configure(await readSource(input(body), bounds(), template), query, { template, dbId: '' })
+}
+
+async function patched(stored: Record<string, unknown>, body: unknown, query: Query = {}) {
+  return merge(stored, await readSource(input(body), bounds()), query)
+}
+
+async function refusal(run: () => Promise<unknown>): Promise<string> {
+  try {
+    await run()
+  } catch (cause) {
+    if (cause instanceof Refused && cause.status === 400) return cause.message
+    throw cause
+  }
+  return ''
+}
+
+const extensionOf = ({ document }: Configured) => document['x-svc-api-gateway'] as Record<string, any>
+const operationsOf = (made: Configured) => extensionOf(made).middleware?.operations ?? {}
+/** Entries as `outcome pointer`, those of one keyword alone. */
+const told = ({ report }: Configured, keyword: string) =>
+  report.filter(entry => entry.keyword === keyword).map(({ outcome, pointer }) => `${outcome} ${pointer}`)
+
+t.test(
+  'a description alone becomes an active API at / with its title, its first server and no credentials',
+  async t => {
+    const made = await imported(description())
+    t.same(extensionOf(made), {
+      info: { name: 'pets', state: { active: true, internal: false } },
+      server: { listenPath: { value: '/', strip: true } },
+      upstream: { url: 'http://pets.example/v1' }
+    })
+    const { 'x-svc-api-gateway': _, ...rest } = made.document
+    t.same(rest, description())
+    t.same(
+      made.report.filter(({ outcome }) => outcome === 'defaulted').map(({ pointer }) => pointer),
+      ['info/id', 'info/name', 'info/state', 'server/listenPath/strip', 'server/listenPath/value', 'upstream/url'].map(
+        member => `/x-svc-api-gateway/${member}`
+      )
+    )
+    t.same(told(made, 'contextVariables'), ['ignored /x-svc-api-gateway/middleware/global/contextVariables'])
+    t.same(told(made, 'trafficLogs'), ['ignored /x-svc-api-gateway/middleware/global/trafficLogs'])
+  }
+)
+
+t.test('texts of the query always count', async t => {
+  const made = await imported(description(), {
+    upstreamURL: 'https://other.example/x',
+    customDomain: 'api.example.com',
+    apiID: 'pets-1'
+  })
+  const { info, server, upstream } = extensionOf(made)
+  t.equal(info.id, 'pets-1')
+  t.equal(upstream.url, 'https://other.example/x')
+  t.same(server.customDomain, { enabled: true, name: 'api.example.com' })
+  t.equal(server.listenPath.value, '/')
+  t.equal(extensionOf(await imported(description(), { listenPath: '/pets/' })).server.listenPath.value, '/pets/')
+  t.same(told(made, 'servers'), ['ignored /servers/0'])
+})
+
+t.test('the upstream is the first server with its variables filled in', async t => {
+  const servers = (...list: unknown[]) => description({ servers: list })
+  const url = async (...list: unknown[]) => extensionOf(await imported(servers(...list))).upstream.url
+  t.equal(await url({ url: 'https://a.example' }, { url: 'https://b.example' }), 'https://a.example')
+  const variables = { host: { default: 'a.example' }, port: { default: '8443', enum: ['8443'] } }
+  t.equal(await url({ url: 'https://{host}:{port}/v1', variables }), 'https://a.example:8443/v1')
+  for (const [list, message] of [
+    [[], /^servers is empty, so upstreamURL must be given$/],
+    [undefined, /^servers is empty/],
+    [[{ url: '/v1' }], /^\/servers\/0\/url must be an absolute/],
+    [[{ url: 'v1' }], /absolute/],
+    [[{ url: '//host/v1' }], /absolute/],
+    [[{ url: 'ftp://host/v1' }], /absolute/],
+    [[{}], /^\/servers\/0\/url must be a text/],
+    [[{ url: 'https://{host}/' }], /variable host has no default/],
+    [[{ url: 'https://{host}/', variables: { host: { enum: ['a'] } } }], /variable host has no default/],
+    [[{ url: 'https://{constructor}/', variables: {} }], /variable constructor has no default/]
+  ] as const)
+    t.match(await refusal(() => imported(description({ servers: list }))), message)
+  t.equal(await refusal(() => imported(description({ servers: [] }), { upstreamURL: 'http://a.example' })), '')
+  for (const upstreamURL of ['/v1', 'a.example', 'ftp://a.example', 'http://', 'http:///x'])
+    t.match(await refusal(() => imported(description(), { upstreamURL })), /^upstreamURL must be an absolute/)
+})
+
+const rich = description({
+  security: [{ key: [] }],
+  components: {
+    securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Key' } },
+    requestBodies: {
+      Json: { content: { 'application/json; charset=utf-8': {} } },
+      Text: { content: { 'text/plain': {} } }
+    },
+    responses: { Some: { content: { 'application/json': { schema: {} } } } },
+    examples: { Named: { value: 1 } }
+  },
+  paths: {
+    '/own': { get: { operationId: 'own', parameters: [{ name: 'a', in: 'query' }], responses: {} } },
+    '/path': {
+      parameters: [{ name: 'a', in: 'query' }],
+      get: { operationId: 'path', parameters: [], responses: { 200: { content: { 'a/b': {} } } } }
+    },
+    '/json': {
+      post: {
+        operationId: 'json',
+        requestBody: { $ref: '#/components/requestBodies/Json' },
+        responses: { 200: { content: { 'a/b': { example: null } } } }
+      }
+    },
+    '/text': {
+      post: {
+        operationId: 'text',
+        requestBody: { $ref: '#/components/requestBodies/Text' },
+        responses: { default: { $ref: '#/components/responses/Some' } }
+      }
+    },
+    '/named': {
+      get: {
+        operationId: 'named',
+        responses: { 200: { content: { 'a/b': { examples: { a: { $ref: '#/components/examples/Named' } } } } } }
+      }
+    },
+    '/nothing': {
+      get: { operationId: 'nothing', responses: { 200: { content: { 'a/b': { examples: { a: { summary: 'x' } } } } } } }
+    }
+  }
+})
+const ALL = ['own', 'path', 'json', 'text', 'named', 'nothing']
+const SWITCHES = ['authentication', 'allowList', 'validateRequest', 'mockResponse']
+const all = (value: string) => Object.fromEntries(SWITCHES.map(name => [name, value]))
+const on = (made: Configured, name: string) =>
+  Object.entries(operationsOf(made)).flatMap(([id, own]) => ((own as any)[name]?.enabled ? [id] : []))
+
+t.test('automatic options act together with listenPath, each where it has something to act on', async t => {
+  const made = await imported(rich, { ...all('true'), listenPath: '/p/' })
+  t.same(extensionOf(made).server.authentication, { enabled: true, securitySchemes: { key: { enabled: true } } })
+  t.same(on(made, 'allow'), ALL)
+  t.same(on(made, 'validateRequest'), ['own', 'path', 'json'])
+  t.same(operationsOf(made).own.validateRequest, { enabled: true, errorResponseCode: 422 })
+  t.same(on(made, 'mockResponse'), ['json', 'text', 'named'])
+  t.same(operationsOf(made).text.mockResponse, { enabled: true, fromOASExamples: { enabled: true } })
+  for (const name of [...SWITCHES, 'securitySchemes', 'security', 'responses']) t.same(told(made, name), [], name)
+})
+
+t.test('without listenPath they have no effect, and the report says so', async t => {
+  for (const query of [{}, { listenPath: '' }] as Query[]) {
+    const made = await imported(rich, { ...all('true'), ...query, securityProcessingMode: 'compliant' })
+    t.equal(extensionOf(made).middleware, undefined)
+    t.equal(extensionOf(made).server.authentication, undefined)
+    for (const name of [...SWITCHES, 'securityProcessingMode']) t.same(told(made, name), ['ignored '], name)
+    t.same(told(made, 'securitySchemes'), ['ignored /components/securitySchemes/key'])
+    t.same(told(made, 'security'), ['ignored /security'])
+    t.same(told(made, 'parameters'), ['ignored /paths/~1own/get/parameters'])
+    t.same(told(made, 'requestBody'), ['ignored /paths/~1json/post/requestBody'])
+    t.same(told(made, 'responses'), ['ignored /paths/~1own/get/responses'])
+  }
+})
+
+t.test('booleans are those of Go; anything else counts as not given, and the report says so', async t => {
+  for (const value of ['1', 't', 'T', 'true', 'TRUE', 'True'])
+    t.same(on(await imported(rich, { allowList: value, listenPath: '/p' }), 'allow'), ALL, value)
+  for (const value of ['0', 'f', 'F', 'false', 'FALSE', 'False', '']) {
+    const made = await imported(rich, { allowList: value, listenPath: '/p' })
+    t.same([on(made, 'allow'), told(made, 'allowList')], [[], []], value)
+  }
+  for (const value of ['yes', 'on', 'tRUE', '2', ' true', 'compliant']) {
+    const made = await imported(rich, { allowList: value, listenPath: '/p' })
+    t.same([on(made, 'allow'), told(made, 'allowList')], [[], ['ignored ']], value)
+  }
+  const made = await imported(rich, { authentication: 'compliant', listenPath: '/p' })
+  t.equal(extensionOf(made).server.authentication.enabled, true)
+  t.same(told(made, 'securityProcessingMode'), ['ignored '])
+})
+
+t.test('authentication that was asked for never ends in an open API', async t => {
+  const of = (security: unknown, securitySchemes: unknown) =>
+    imported(description({ security, components: { securitySchemes } }), { authentication: 'true', listenPath: '/p' })
+  const key = { type: 'apiKey', in: 'query', name: 'k' }
+  const jwt = { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }
+  for (const [security, schemes, message] of [
+    [undefined, { key }, /needs security/],
+    [[], { key }, /needs security/],
+    [[{}], { key }, /needs security/],
+    [{ key: [] }, { key }, /needs security/],
+    [[{ other: [] }], { key }, /security names other/],
+    [[{ constructor: [] }], { key }, /security names constructor/],
+    [[{ jwt: [] }], { jwt }, /only schemes of type apiKey/],
+    [[{ o: [] }], { o: { type: 'oauth2', flows: {} } }, /only schemes of type apiKey/]
+  ] as const)
+    t.match(await refusal(() => of(security, schemes)), message)
+  const made = await of([{ jwt: [] }, { key: [] }, {}], { key, jwt, other: key })
+  t.same(extensionOf(made).server.authentication.securitySchemes, { key: { enabled: true } })
+  t.same(told(made, 'securitySchemes'), [
+    'ignored /components/securitySchemes/jwt',
+    'ignored /components/securitySchemes/other'
+  ])
+  t.same(told(made, 'security'), ['ignored /security/2'])
+})
+
+t.test('operations without an id get one of path and method that nobody else has', async t => {
+  const get = { responses: {} }
+  const made = await imported(
+    description({
+      paths: {
+        '/users/{id}': { get, delete: { ...get, operationId: '' } },
+        '/taken': { get: { ...get, operationId: 'users/{id}GET' } },
+        '/': { trace: get }
+      }
+    })
+  )
+  t.same(
+    Object.values(made.document.paths as any).flatMap((item: any) =>
+      Object.values(item).map((operation: any) => operation.operationId)
+    ),
+    ['users/{id}GET_2', 'users/{id}DELETE', 'users/{id}GET', 'TRACE']
+  )
+  t.same(told(made, 'operationId'), [
+    'defaulted /paths/~1users~1{id}/get',
+    'defaulted /paths/~1users~1{id}/delete',
+    'defaulted /paths/~1/trace'
+  ])
+  const evil = description({ paths: { '/a': { get: { operationId: '__proto__', parameters: [{}] } } } })
+  t.match(
+    await refusal(() => imported(evil, { validateRequest: '1', listenPath: '/p' })),
+    /^\/paths\/~1a\/get\/operationId is not a name/
+  )
+})
+
+const stored: Record<string, any> = {
+  ...description({ servers: [{ url: 'http://gateway.example/pets' }], paths: {} }),
+  'x-svc-api-gateway': {
+    info: { id: 'pets', dbId: 'd'.repeat(24), orgId: 'default', name: 'old name', state: { active: false } },
+    server: { listenPath: { value: '/old/', strip: false }, slug: 's' },
+    upstream: { url: 'http://old.example' },
+    middleware: {
+      global: { ignoreCase: { enabled: true } },
+      operations: {
+        listPets: { block: { enabled: true, ignoreCase: true }, requestSizeLimit: { enabled: true, value: 7 } },
+        gone: { allow: { enabled: true } }
+      }
+    }
+  }
+}
+
+t.test(
+  'another description leaves the extension of the stored API as it is, but for operations that are gone',
+  async t => {
+    const before = structuredClone(stored)
+    const { servers: _, ...plain } = description({ info: { title: 'new title', version: '2' } })
+    const made = await patched(stored, plain)
+    const { middleware, ...rest } = extensionOf(made)
+    const { middleware: old, ...oldRest } = stored['x-svc-api-gateway']
+    t.same(rest, oldRest)
+    t.same(middleware.global, old.global)
+    t.same(middleware.operations, { listPets: old.operations.listPets })
+    t.same(told(made, 'gone'), ['ignored /x-svc-api-gateway/middleware/operations/gone'])
+    t.same(made.document.info, { title: 'new title', version: '2' })
+    t.same(made.document.servers, stored.servers, 'its servers stay where the description has none')
+    t.same((await patched(stored, description())).document.servers, description().servers)
+    t.same(stored, before)
+  }
+)
+
+t.test('options of another description act on the stored extension', async t => {
+  const made = await patched(stored, description(), {
+    listenPath: '/new/',
+    upstreamURL: 'http://new.example',
+    allowList: 'true'
+  })
+  const { server, upstream } = extensionOf(made)
+  t.same(server.listenPath, { value: '/new/', strip: false })
+  t.equal(upstream.url, 'http://new.example')
+  t.same(operationsOf(made).listPets, {
+    allow: { enabled: true },
+    block: { enabled: false, ignoreCase: true },
+    requestSizeLimit: { enabled: true, value: 7 }
+  })
+  const rich2 = { ...rich, 'x-svc-api-gateway': extensionOf(await imported(rich, { ...all('1'), listenPath: '/p' })) }
+  const off = await patched(rich2, rich, { ...all('0'), listenPath: '/p' })
+  t.equal(extensionOf(off).server.authentication.enabled, false)
+  for (const name of ['allow', 'validateRequest', 'mockResponse']) t.same(on(off, name), [], name)
+  const ignored = await patched(rich2, rich, all('0'))
+  t.equal(extensionOf(ignored).server.authentication.enabled, true, 'without listenPath nothing changes')
+})
+
+t.test('a template lies under the description', async t => {
+  const template = {
+    openapi: '3.1.0',
+    info: { title: 'template', description: 'of all' },
+    servers: [{ url: 'http://template.example' }],
+    components: { securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'K' } } },
+    paths: { '/health': { get: { operationId: 'health', responses: {} } } },
+    'x-svc-api-gateway': {
+      info: { id: 'never', dbId: 'never', orgId: 'other', name: 'template', state: { active: false } },
+      upstream: { preserveHostHeader: { enabled: true } },
+      middleware: {
+        global: { requestSizeLimit: { enabled: true, value: 9 } },
+        operations: { health: { allow: { enabled: true } }, gone: { allow: { enabled: true } } }
+      }
+    }
+  }
+  const before = structuredClone(template)
+  const { servers: _, ...plain } = description()
+  const made = await imported(plain, { listenPath: '/t/' }, template)
+  t.same(extensionOf(made), {
+    info: { name: 'pets', state: { active: true, internal: false } },
+    upstream: { preserveHostHeader: { enabled: true }, url: 'http://template.example' },
+    server: { listenPath: { value: '/t/', strip: true } },
+    middleware: {
+      global: { requestSizeLimit: { enabled: true, value: 9 } },
+      operations: { health: { allow: { enabled: true } } }
+    }
+  })
+  t.equal(made.document.openapi, '3.0.3')
+  t.same(made.document.info, { title: 'pets', version: '1', description: 'of all' })
+  t.same(Object.keys(made.document.paths as object).sort(), ['/health', '/pets'])
+  t.ok((made.document.components as any).securitySchemes.key)
+  t.same(template, before)
+})
+
+const YAML = `openapi: 3.0.3
+info:
+  title: pets
+  version: '1'
+  description: for readers
+servers:
+  - url: http://a.example
+  - url: http://b.example
+webhooks: {}
+x-logo: {url: logo.png}
+paths:
+  x-order: 1
+  /pets:
+    servers: [{url: http://c.example}]
+    x-path: 1
+    post:
+      deprecated: true
+      tags: [a]
+      opertionId: typo
+      security: []
+      callbacks: {}
+      requestBody:
+        content:
+          multipart/form-data:
+            encoding: {}
+            schema:
+              const: 1
+              xml: {}
+              surprise: 1
+              properties: {a: {description: again, x-go-name: A}}
+      responses:
+        x-response: 1
+        '200':
+          description: all
+          links: {}
+          content: {a/b: {examples: {a: {externalValue: 'http://x'}}}}
+components:
+  links: {}
+  callbacks: {}
+  x-part: 1
+`
+
+t.test('every keyword that has no effect is told with its place and line', async t => {
+  const made = configure(await readSource(input(YAML, YAML_TYPE), bounds()), {}, { template: null, dbId: '' })
+  const lines = YAML.split('\n')
+  const ignored = made.report.filter(({ outcome, pointer }) => outcome === 'ignored' && !pointer.startsWith('/x-svc'))
+  for (const { line, keyword, pointer } of ignored)
+    t.match(lines[line! - 1], keyword === 'servers' && pointer === '/servers/1' ? 'b.example' : `${keyword}:`, pointer)
+  const media = '/paths/~1pets/post/requestBody/content/multipart~1form-data'
+  t.same(
+    ignored.map(({ pointer }) => pointer).sort(),
+    [
+      '/info/description',
+      '/info/version',
+      '/servers/1',
+      '/webhooks',
+      '/x-logo',
+      '/paths/x-order',
+      '/paths/~1pets/servers',
+      '/paths/~1pets/x-path',
+      '/paths/~1pets/post/deprecated',
+      '/paths/~1pets/post/tags',
+      '/paths/~1pets/post/opertionId',
+      '/paths/~1pets/post/security',
+      '/paths/~1pets/post/callbacks',
+      '/paths/~1pets/post/requestBody',
+      `${media}/encoding`,
+      `${media}/schema/const`,
+      `${media}/schema/xml`,
+      `${media}/schema/surprise`,
+      `${media}/schema/properties/a/x-go-name`,
+      '/paths/~1pets/post/responses',
+      '/paths/~1pets/post/responses/x-response',
+      '/paths/~1pets/post/responses/200/links',
+      '/paths/~1pets/post/responses/200/content/a~1b/examples/a/externalValue',
+      '/components/links',
+      '/components/callbacks',
+      '/components/x-part'
+    ].sort()
+  )
+  const description = made.report.find(({ keyword }) => keyword === 'description')
+  t.match(description?.message, /here and in 2 more places/)
+  const id = made.report.find(({ keyword }) => keyword === 'operationId')
+  t.match(id, { outcome: 'defaulted', pointer: '/paths/~1pets/post', line: 16 })
+  t.ok(made.report.every(entry => entry.message !== '' && !('file' in entry)))
+})
+
+t.test('what stands in another file is told with that file', async t => {
+  const files = {
+    'openapi.yaml':
+      'openapi: 3.1.0\ninfo: {title: a, version: "1"}\nservers: [{url: http://a.example}]\npaths:\n  /a: {$ref: paths/a.yaml}\n',
+    'paths/a.yaml': '# a comment\nget:\n  callbacks: {}\n  responses: {"200": {$ref: "../r.json#/ok"}}\n',
+    'r.json': '{"ok":{"description":"x","links":{},"content":{"a/b":{"schema":{"const":1}}}}}'
+  }
+  const made = configure(await readSource(await form(files), bounds()), {}, { template: null, dbId: '' })
+  t.match(
+    made.report.filter(({ keyword }) => ['callbacks', 'operationId', 'links'].includes(keyword)),
+    [
+      { file: 'paths/a.yaml', pointer: '/get', line: 2, keyword: 'operationId' },
+      { file: 'paths/a.yaml', pointer: '/get/callbacks', line: 3, keyword: 'callbacks' },
+      { file: 'r.json', pointer: '/ok/links', line: undefined, keyword: 'links' }
+    ]
+  )
+  t.same(told(made, 'const'), [])
+})
+
+t.test('a report stays short: many alike are counted, and it ends after a thousand', async t => {
+  const paths = Object.fromEntries(
+    Array.from({ length: 300 }, (_, i) => [`/p${i}`, { get: { callbacks: {}, responses: {}, [`x-${i}`]: 1 } }])
+  )
+  const made = await imported(description({ paths }))
+  const callbacks = made.report.filter(({ keyword }) => keyword === 'callbacks')
+  t.equal(callbacks.length, 50)
+  t.match(callbacks.at(-1)?.message, /and in 250 more places/)
+  const extensions = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`x-${i}`, i]))
+  const { report } = await imported(description(extensions))
+  t.equal(report.length, 1001)
+  t.match(report.at(-1)?.message, /^\d+ more entries are not listed$/)
+})
+
+t.test('a title is needed, and none but a text', async t => {
+  for (const info of [undefined, {}, { title: ' ' }, { title: 7 }])
+    t.match(await refusal(() => imported(description({ info }))), /^\/info\/title must be a text/)
+})

@@ -1,0 +1,132 @@
+import t from 'tap'
+import { api, gateway } from '../helpers/gateway.ts'
+
+const error = (Message: string) => ({ Status: 'Error', Message, Meta: null })
+
+t.test('an organisation is created, read, changed and deleted', async t => {
+  const gw = await gateway(t)
+  const made = await gw.admin('POST', '/admin/organisations', {
+    owner_name: 'Ada',
+    cname: 'a.example',
+    cname_enabled: true
+  })
+  t.equal(made.status, 200)
+  t.match(made.body, { Status: 'OK', Message: 'Org created', Meta: /^[0-9a-f]{24}$/ })
+  const id = made.body.Meta
+  const place = `/admin/organisations/${id}`
+  const expected = { id, owner_name: 'Ada', owner_slug: '', cname: 'a.example', cname_enabled: true }
+  t.match((await gw.admin('GET', place)).body, expected)
+  t.same((await gw.admin('PUT', place, { owner_slug: 'ada' })).body, {
+    Status: 'OK',
+    Message: 'Org updated',
+    Meta: null
+  })
+  t.match((await gw.admin('GET', place)).body, { ...expected, owner_slug: 'ada' }, 'what was not given stays')
+  t.same((await gw.admin('DELETE', place)).body, { Status: 'OK', Message: 'Org deleted', Meta: null })
+  for (const [method, body] of [['GET'], ['PUT', {}], ['DELETE']] as const) {
+    const answer = await gw.admin(method, place, body)
+    t.equal(answer.status, 404)
+    t.same(answer.body, error('Organisation not found'))
+  }
+})
+
+t.test('an id may be given, once', async t => {
+  const gw = await gateway(t)
+  t.equal((await gw.admin('POST', '/admin/organisations', { id: 'acme', owner_name: 'A' })).body.Meta, 'acme')
+  for (const id of ['acme', 'default'])
+    t.equal((await gw.admin('POST', '/admin/organisations', { id, owner_name: 'A' })).status, 409, id)
+  for (const id of ['a/b', 'a b', '..', 'x'.repeat(65)])
+    t.equal((await gw.admin('POST', '/admin/organisations', { id, owner_name: 'A' })).status, 400, id)
+  t.equal((await gw.admin('PUT', '/admin/organisations/acme', { id: 'other' })).status, 400)
+  t.equal((await gw.admin('PUT', '/admin/organisations/acme', { id: 'acme', cname: 'c' })).status, 200)
+})
+
+t.test('what is no organisation is refused by its member', async t => {
+  const gw = await gateway(t)
+  for (const [body, pointer] of [
+    [{}, '/owner_name'],
+    [{ owner_name: '' }, '/owner_name'],
+    [{ owner_name: 7 }, '/owner_name'],
+    [{ owner_name: 'A', surprise: 1 }, '/surprise']
+  ] as const) {
+    const answer = await gw.admin('POST', '/admin/organisations', body)
+    t.equal(answer.status, 400)
+    t.equal(answer.body.Message, 'Request body malformed')
+    t.equal(answer.body.faults[0].pointer, pointer)
+  }
+  const empty = await gw.admin('POST', '/admin/organisations')
+  t.same([empty.status, empty.body.Message], [400, 'Failed to read response body, body empty'])
+})
+
+t.test('the organisation default is there though nobody wrote it, can be changed and never deleted', async t => {
+  const gw = await gateway(t)
+  const place = '/admin/organisations/default'
+  t.match((await gw.admin('GET', place)).body, { id: 'default', owner_name: 'default' })
+  const listed = async () => (await gw.admin('GET', '/admin/organisations')).body
+  t.match(await listed(), { organisations: [{ id: 'default' }], pages: 1 })
+  t.equal((await gw.admin('PUT', place, { owner_name: 'Ours' })).status, 200)
+  t.match(await listed(), { organisations: [{ id: 'default', owner_name: 'Ours' }], pages: 1 })
+  t.equal((await gw.admin('DELETE', place)).status, 409)
+})
+
+t.test('organisations come in pages, default among them once', async t => {
+  const gw = await gateway(t, { settings: { management: { page_size: 3 } } })
+  for (const id of ['a', 'b', 'c']) await gw.admin('POST', '/admin/organisations', { id, owner_name: id })
+  const page = async (query: string) => {
+    const { organisations, pages } = (await gw.admin('GET', `/admin/organisations${query}`)).body
+    return [organisations.map(({ id }: { id: string }) => id).join(), pages]
+  }
+  const look = async (rows: readonly (readonly [string, string, number])[]) => {
+    for (const [query, ids, pages] of rows) t.same(await page(query), [ids, pages], query)
+  }
+  await look([
+    ['', 'a,b,c', 2],
+    ['?p=0', 'a,b,c', 2],
+    ['?p=2', 'default', 2],
+    ['?p=3', '', 2],
+    ['?p=-1', 'a,b,c,default', 1],
+    ['?page_size=4', 'a,b,c,default', 1],
+    ['?page_size=2&p=2', 'c,default', 2]
+  ])
+  await gw.admin('PUT', '/admin/organisations/default', {})
+  await look([
+    ['?p=2', 'default', 2],
+    ['?p=-1', 'a,b,c,default', 1],
+    ['?page_size=2&p=2', 'c,default', 2]
+  ])
+})
+
+t.test('an organisation goes only when nothing belongs to it any more', async t => {
+  const gw = await gateway(t)
+  const refused = async (id: string, kind: string) => {
+    const answer = await gw.admin('DELETE', `/admin/organisations/${id}`)
+    t.equal(answer.status, 409)
+    t.match(answer.body.Message, kind)
+  }
+  for (const id of ['u', 'k', 'a']) await gw.admin('POST', '/admin/organisations', { id, owner_name: id })
+  const user = (await gw.admin('POST', '/admin/users', { org_id: 'u' })).body.Meta.id
+  await refused('u', 'user')
+  await gw.admin('DELETE', `/admin/users/${user}`)
+  t.equal((await gw.admin('DELETE', '/admin/organisations/u')).status, 200)
+  await gw.svc('POST', '/svc/apis/oas', api('one', 'http://127.0.0.1:1', { info: { orgId: 'a' } }))
+  await refused('a', 'api')
+  await gw.key({ org_id: 'k', access_rights: { one: { api_id: 'one', api_name: 'one', versions: ['Default'] } } })
+  await refused('k', 'key')
+})
+
+t.test('two who change an organisation do not overwrite each other unknowingly', async t => {
+  const gw = await gateway(t)
+  const place = '/admin/organisations/default'
+  const { headers } = await gw.admin('GET', place)
+  t.equal(headers.get('etag'), '"0"')
+  const put = (tag: string, body: object) =>
+    fetch(gw.managementUrl + place, {
+      method: 'PUT',
+      headers: { 'Admin-Auth': 'a secret of the tests', 'If-Match': tag },
+      body: JSON.stringify(body)
+    })
+  const first = await put('"0"', { cname: 'first' })
+  t.same([first.status, first.headers.get('etag')], [200, '"1"'])
+  t.equal((await put('"0"', { cname: 'second' })).status, 412)
+  t.equal((await gw.admin('GET', place)).body.cname, 'first')
+})

@@ -1,0 +1,3 @@
+import { contractOn } from './postgres.ts'
+
+await contractOn(17)
