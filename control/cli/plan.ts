@@ -35,7 +35,10 @@ export async function plan(given: readonly Given[], client: Client): Promise<Cha
     for (const one of given.filter(each => each.kind === kind)) {
       const found = await client.read(place(kind, one.body, one.id))
       const present = found === null ? null : kind === 'key' ? found.body.data : found.body
-      const [before, after] = [present === null ? null : normal(kind, present), normal(kind, one.body)]
+      const wanted = kind === 'key' && present !== null ? await previewed(one.body, client) : one.body
+      const [before, after] = [present === null ? null : normal(kind, present), normal(kind, wanted)]
+      // Counted from a key's creation where its policies say so.
+      if (before !== null && kind === 'key' && one.body.expires === undefined) delete before.expires
       if (before !== null && isDeepStrictEqual(before, after)) continue
       const lines = meaning(kind, before, after)
       changes.push({
@@ -47,6 +50,12 @@ export async function plan(given: readonly Given[], client: Client): Promise<Cha
       })
     }
   return changes
+}
+
+/** Keys are read with their policies applied, so what the file says is compared in the same form. */
+async function previewed({ id: _id, ...key }: Json, client: Client): Promise<Json> {
+  const { expires, ...preview } = await client.write('POST', '/api/keys/preview', key)
+  return key.expires === undefined ? preview : { ...preview, expires }
 }
 
 /** Writes one change. What somebody else wrote since it was read is not overwritten. @throws CallFailed */
