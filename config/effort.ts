@@ -4,6 +4,9 @@
  */
 
 let left = 0
+/** All expressions together, for one input: how long one takes cannot be told beforehand. */
+const MOST_EXPRESSION_MS = 1000
+let leftMs = 0
 
 /** There was more to do than an input of this kind is worth. */
 export class TooMuchEffort extends Error {}
@@ -11,6 +14,7 @@ export class TooMuchEffort extends Error {}
 /** Runs `work`, which may spend so many steps (some 100 ns each). @throws TooMuchEffort */
 export function withEffort<T>(steps: number, work: () => T): T {
   left = steps
+  leftMs = MOST_EXPRESSION_MS
   return work()
 }
 
@@ -18,4 +22,10 @@ export function withEffort<T>(steps: number, work: () => T): T {
 export function spend(steps: number): void {
   left -= steps
   if (left < 0) throw new TooMuchEffort()
+}
+
+/** What an expression has taken. @throws TooMuchEffort */
+export function spendMs(ms: number): void {
+  leftMs -= ms
+  if (leftMs < 0) throw new TooMuchEffort()
 }

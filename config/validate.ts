@@ -132,7 +132,7 @@ export class ForeignSchemas {
       addUsedSchema: false,
       ownProperties: true,
       multipleOfPrecision: 6,
-      code: { regExp: expression }
+      code: { regExp: expression, optimize: false }
     })
     for (const [name, validate] of Object.entries(textFormats)) ajv.addFormat(name, { type: 'string', validate })
     for (const [name, validate] of Object.entries(numberFormats)) ajv.addFormat(name, { type: 'number', validate })

@@ -5,9 +5,9 @@ import { Refused } from '../endpoint.ts'
 import { children, childrenOf, count, type Element, OID, octets, oidText, SEQUENCE, tagged, Unreadable } from './der.ts'
 
 /**
- * Encryption with a password, as PKCS#8 and PKCS#12 know it: PBES2 (RFC 8018 §6.2), the older kind of PKCS#12 with triple DES
- * (RFC 7292 appendix B), and the codes that tell a wrong password. Whoever uploads says how much work deriving the key is, so it is
- * bounded, and done beside or between other work.
+ * Encryption with a password, as PKCS#8 and PKCS#12 know it: PBES2 (RFC 8018 §6.2), the older kind of PKCS#12 with
+ * triple DES (RFC 7292 appendix B), and the codes that tell a wrong password. Whoever uploads says how much work
+ * deriving the key is, so it is bounded, and done beside or between other work.
  */
 
 const pbkdf2 = promisify(pbkdf2Later)
@@ -24,7 +24,8 @@ const TURN = 1000
 const WRONG = 'The password is wrong'
 const tooMuch = () => new Refused(400, 'The file asks for more work to derive its key than is allowed')
 const UNKNOWN =
-  'The file is encrypted in a way that is not supported: write it anew with AES, e.g. openssl pkcs12 -export without -legacy'
+  'The file is encrypted in a way that is not supported: write it anew with AES, ' +
+  'e.g. openssl pkcs12 -export without -legacy'
 
 const PBES2 = '1.2.840.113549.1.5.13'
 const PBKDF2 = '1.2.840.113549.1.5.12'
@@ -82,8 +83,8 @@ export async function decrypted(algorithm: Element | undefined, encrypted: Buffe
 }
 
 /**
- * The encryption of PEM from before PKCS#8: the cipher stands in a header, the key is made with one round of MD5 (RFC 1421 §4.6.1.3,
- * OpenSSL's EVP_BytesToKey).
+ * The encryption of PEM from before PKCS#8: the cipher stands in a header, the key is made with one round of MD5
+ * (RFC 1421 §4.6.1.3, OpenSSL's EVP_BytesToKey).
  * @throws Refused 400
  */
 export function headersDecrypted(headers: string, encrypted: Buffer, password: string): Buffer {
@@ -99,7 +100,10 @@ export function headersDecrypted(headers: string, encrypted: Buffer, password: s
   return bytes
 }
 
-/** Holds the code of a PKCS#12 file (MacData, RFC 7292 §4) against what it was made of. @throws Refused 400; Unreadable */
+/**
+ * Holds the code of a PKCS#12 file (MacData, RFC 7292 §4) against what it was made of.
+ * @throws Refused 400; Unreadable
+ */
 export async function authenticate(macData: Element, content: Buffer, password: string): Promise<void> {
   const [digestInfo, salt, iterations] = childrenOf(macData, SEQUENCE)
   const [algorithm, digest] = childrenOf(digestInfo, SEQUENCE)

@@ -16,7 +16,7 @@ const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
 export function pemBlocks(text: string): PemBlock[] {
   const blocks: PemBlock[] = []
   let open: { readonly type: string; readonly headers: string[]; readonly lines: string[] } | null = null
-  for (const raw of text.split(/\r\n|\n|\r/)) {
+  for (const raw of text.split('\n')) {
     const line = raw.trimEnd()
     if (open === null) {
       const type = line.length > 200 ? undefined : BEGIN.exec(line)?.[1]

@@ -5,7 +5,7 @@ import { decrypted, headersDecrypted } from './encryption.ts'
 import { pemBlocks } from './pem.ts'
 import { readPkcs12 } from './pkcs12.ts'
 
-/** What an upload holds: a chain, its first the leaf, with or without the private key of that; or one bare public key. */
+/** What an upload holds: a chain, leaf first, with or without the leaf's private key; or one bare public key. */
 export type Uploaded =
   | { readonly chain: readonly X509Certificate[]; readonly privateKey: KeyObject | null; readonly publicKey: null }
   | { readonly chain: null; readonly privateKey: null; readonly publicKey: KeyObject }

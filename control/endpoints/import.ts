@@ -3,9 +3,11 @@ import Type, { type Static } from 'typebox'
 import { Invalid } from '../../config/validate.ts'
 import { type Api, EXTENSION } from '../../gateway/api.ts'
 import { readApi, withId } from '../../gateway/documents/readApi.ts'
-import { ownApi, saveApi } from '../apis.ts'
+import { documentOf, type Noun, ownDocument, UNREADABLE } from '../apiDocuments.ts'
+import { changeApi, type Saved, saveApi } from '../apis.ts'
 import { findAsset } from '../assets.ts'
 import { Answer, type Call, type Door, type Endpoint, endpoint, etag, Refused, toldFaults } from '../endpoint.ts'
+import { documentTypes } from '../forms.ts'
 import { newId } from '../ids.ts'
 import { type Configured, configure, merge } from '../import/configure.ts'
 import type { OPTION_NAMES } from '../import/options.ts'
@@ -63,19 +65,14 @@ const Done = Type.Object(
   { Status: Type.Literal('OK'), Message: Type.String(), Meta: Type.String(), ID: Type.String(), report: ReportList },
   strict
 )
-const takes = [
-  'application/json',
-  'application/yaml',
-  'application/x-yaml',
-  'text/yaml',
-  'multipart/form-data',
-  'application/zip'
-]
+const takes = [...documentTypes, 'multipart/form-data', 'application/zip']
 const common = { bodyForm: 'bytes', body: Description, takes } as const
 
 type Asked = Pick<Call<unknown, unknown, Buffer>, 'body' | 'contentHeader' | 'caller' | 'matched' | 'changed'>
 /** What the surface says where it cannot read the body. */
-const malformedAt = { management: "Couldn't read body.", gateway: 'request malformed' } as const
+const malformedAt = { management: UNREADABLE, gateway: 'request malformed' } as const
+/** Streaming APIs are not made here. */
+const OAS: Noun = { type: 'oas', path: '/api/apis/oas', noun: 'an API', takes: [] }
 type ImportDoor = keyof typeof malformedAt
 
 async function read(call: Asked, door: ImportDoor, template: Template, tools: ControlTools): Promise<Source> {
@@ -117,20 +114,15 @@ async function made(
   return configure(source, options, { template, dbId })
 }
 
-async function saved(
-  { document, report }: Configured,
-  replaces: Api | null,
-  call: Asked,
-  tools: ControlTools
-): Promise<Answer> {
-  const [summary, Message] = replaces === null ? ['imported', 'API created'] : ['imported again', 'API updated']
+/** What is answered: with the report, whether it is done or refused. `report`: asked when that is known. */
+async function answered(Message: string, save: () => Promise<Saved>, report: () => readonly Entry[]): Promise<Answer> {
   try {
-    const { api, rev } = await saveApi(document, replaces, summary, call, tools)
-    return new Answer(200, { Status: 'OK', Message, Meta: api.dbId, ID: api.id, report }, etag(rev))
+    const { api, rev } = await save()
+    return new Answer(200, { Status: 'OK', Message, Meta: api.dbId, ID: api.id, report: report() }, etag(rev))
   } catch (cause) {
     if (!(cause instanceof Refused) || !Array.isArray(cause.more.faults)) throw cause
     const refused = refusals(cause.more.faults as ReturnType<typeof toldFaults>)
-    throw new Refused(cause.status, cause.message, { more: { ...cause.more, report: [...refused, ...report] } })
+    throw new Refused(cause.status, cause.message, { more: { ...cause.more, report: [...refused, ...report()] } })
   }
 }
 
@@ -156,7 +148,9 @@ function importAt(path: string, door: Door & ImportDoor): Endpoint {
     answer: Done,
     async handle(call, tools) {
       const asked = { ...call, body: call.body as Buffer }
-      return saved(await made(asked, call.query, door, newId(tools), tools), null, asked, tools)
+      const { document, report } = await made(asked, call.query, door, newId(tools), tools)
+      const save = () => saveApi(documentOf(document, OAS), null, 'imported', asked, tools)
+      return answered('API created', save, () => report)
     }
   })
 }
@@ -174,10 +168,19 @@ function patchAt(path: string, door: Door & ImportDoor, unknown: string): Endpoi
     answer: Done,
     async handle(call, tools) {
       const asked = { ...call, body: call.body as Buffer }
-      const api = ownApi(call.params.apiID, call, tools)
-      if (api === null) throw new Refused(404, unknown)
+      const { id } = ownDocument(call.params.apiID, OAS, call, tools, unknown)
       const source = await read(asked, door, null, tools)
-      return saved(merge(api.document, source, call.query), api, asked, tools)
+      let report: readonly Entry[] = []
+      const make = (present: Api) => {
+        const made = merge(present.document, source, call.query)
+        report = made.report
+        return documentOf(made.document, OAS)
+      }
+      return answered(
+        'API updated',
+        () => changeApi(id, make, 'imported again', asked, tools),
+        () => report
+      )
     }
   })
 }

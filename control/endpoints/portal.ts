@@ -22,7 +22,7 @@ import {
   shownTeam,
   teamOf
 } from '../portal/portal.ts'
-import { changing, type OrganisationRecord, reading, type Unit } from '../portal/unit.ts'
+import { changing, type OrganisationRecord, reading, Unit } from '../portal/unit.ts'
 
 /** Organisations of the portal and their teams (specification, Portal; semantics §9). */
 
@@ -49,8 +49,11 @@ const list = endpoint({
   ...none,
   answer: Type.Array(PortalOrganisation),
   async handle({ query, caller }, tools) {
-    const unit = await reading(orgOf(caller, undefined), tools)
-    return portalPage<OrganisationRecord>('portal_organisation', unit.org, query, tools, body => shown(unit, body))
+    const { org } = await reading(orgOf(caller, undefined), tools)
+    // Each has a view of its own: one for all would hold every member of a long list.
+    return portalPage<OrganisationRecord>('portal_organisation', org, query, tools, async body =>
+      shown(await Unit.begin(org, tools), body)
+    )
   }
 })
 

@@ -6,7 +6,7 @@ import { Refused } from '../endpoint.ts'
 import { switchAuthentication } from './authentication.ts'
 import { examine } from './examine.ts'
 import { type Members, member } from './members.ts'
-import { type Described, describedOperations } from './operations.ts'
+import type { Described } from './operations.ts'
 import { type Options, options } from './options.ts'
 import { type Entry, type Report, refuse, report } from './report.ts'
 import type { Source, Template } from './source.ts'
@@ -81,8 +81,9 @@ function finished(source: Source, document: Members, extension: Members, asked: 
     member(extension, 'server').customDomain = { enabled: true, name: asked.customDomain }
   const servers = setUpstream(source, extension, asked, told)
   const unsupported = switchAuthentication(source, extension, asked.authentication, told)
-  const operations = describedOperations(source, told)
-  setOperations(extension, operations, asked, told)
+  for (const { isNamedHere, place } of source.operations)
+    if (isNamedHere) told.at(place, 'operationId', 'defaulted', 'was missing; it is made of path and method')
+  setOperations(extension, source.operations, asked, told)
   const acting = { ...actingIn(extension, unsupported), servers }
   examine(source, acting, told)
   return { document: { ...document, [EXTENSION]: extension }, report: told.list() }

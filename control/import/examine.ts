@@ -1,4 +1,5 @@
 import { pointer as escaped } from '../../config/validate.ts'
+import { STREAMING } from '../../gateway/documents/readStreaming.ts'
 import { isObject } from '../../gateway/documents/report.ts'
 import { hasExtensions, type Kind, LATER_KEYWORDS, type Member, memberOf } from './grammar.ts'
 import type { Place, Report } from './report.ts'
@@ -14,9 +15,6 @@ export interface Acting {
   /** The upstream was taken from `servers`. */
   readonly servers: boolean
 }
-
-/** Makes a streaming API of it. */
-const STREAMING = 'x-svc-streaming'
 
 const NO_CALLBACKS = 'the gateway makes no calls back'
 const NO_LINKS = 'links are not followed'
@@ -66,6 +64,7 @@ export function examine({ document, origins, root }: Source, acting: Acting, tol
   function visitMember(kind: Kind, name: string, value: unknown, place: Place): void {
     const ignored = (message: string) => told.at(place, name, 'ignored', message)
     const known = memberOf(kind, name)
+    // It makes a streaming API of it.
     if (kind === 'document' && name === STREAMING) return
     if (known === null) return ignored(unknownMember(kind, name))
     const why = inert[`${kind}.${name}`]

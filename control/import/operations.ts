@@ -1,23 +1,27 @@
 import { pointer as escaped } from '../../config/validate.ts'
 import { isObject } from '../../gateway/documents/report.ts'
+import type { Bundle } from './bundle.ts'
 import { METHODS } from './grammar.ts'
 import { namesOf, unused } from './names.ts'
-import { type Report, refuse } from './report.ts'
-import type { Source } from './source.ts'
+import { type Place, refuse, type SourceFile } from './report.ts'
 
 type Members = Record<string, unknown>
 
 /** One operation of a description in one piece. */
 export interface Described {
   readonly id: string
+  /** Where it stands. */
+  readonly place: Place
+  /** The description gave it no id, so it got one here. */
+  readonly isNamedHere: boolean
   /** Something of a request can be checked: parameters, its own or the path's, or a JSON body. */
   readonly hasRequest: boolean
   /** Some response can be made up from an example or a schema. */
   readonly hasExample: boolean
 }
 
-/** The operations of `paths`; those without an id get one, in the document itself, and it is told. */
-export function describedOperations({ document, origins, root }: Source, told: Report): Described[] {
+/** The operations of `paths`; those without an id get one, in the document itself. @throws Refused 400 */
+export function describedOperations({ document, origins }: Bundle, root: SourceFile): Described[] {
   const found: { path: string; method: string; item: Members; operation: Members }[] = []
   for (const [path, item] of Object.entries(isObject(document.paths) ? document.paths : {})) {
     if (path.startsWith('x-') || !isObject(item)) continue
@@ -30,15 +34,18 @@ export function describedOperations({ document, origins, root }: Source, told: R
   return found.map(({ path, method, item, operation }) => {
     const at = origins.get(item) ?? { file: root, pointer: `/paths/${escaped(path)}` }
     const place = origins.get(operation) ?? { file: at.file, pointer: `${at.pointer}/${method}` }
-    if (operation.operationId === undefined || operation.operationId === null || operation.operationId === '') {
+    const given = operation.operationId
+    const isNamedHere = given === undefined || given === null || given === ''
+    if (isNamedHere) {
       operation.operationId = unused(`${path.replace(/^\//, '')}${method.toUpperCase()}`, names)
-      told.at(place, 'operationId', 'defaulted', 'was missing; it is made of path and method')
     }
     const id = operation.operationId
     if (typeof id !== 'string' || id === '__proto__')
       throw refuse({ file: place.file, pointer: `${place.pointer}/operationId` }, 'operationId', 'is not a name')
     return {
       id,
+      place,
+      isNamedHere,
       hasRequest: hasRequest(document, item, operation),
       hasExample: hasExample(document, operation)
     }

@@ -7,6 +7,7 @@ import { isObject } from '../../gateway/documents/report.ts'
 import { Refused } from '../endpoint.ts'
 import { type Bundle, bundle } from './bundle.ts'
 import { fetched } from './fetch.ts'
+import { type Described, describedOperations } from './operations.ts'
 import { formParts, isZip, mediaType, type Part, type Parts, zipParts } from './parts.ts'
 import { joined, nameOf, pathOf, pieces } from './references.ts'
 import { refuse, type SourceFile } from './report.ts'
@@ -29,6 +30,7 @@ export interface Bounds {
 /** A description without the gateway's extension, in one piece. */
 export interface Source extends Bundle {
   readonly root: SourceFile
+  readonly operations: readonly Described[]
 }
 
 type Members = Record<string, unknown>
@@ -49,7 +51,8 @@ export async function readSource(input: Input, bounds: Bounds, template: Templat
   // Large descriptions take tens of milliseconds a step; requests get their turn in between.
   await nextTurn()
   if (template !== null) lay(root.value as Members, without(template, EXTENSION))
-  return { root, ...bundle(root, pieces(files, { flat }), bounds.mostBytes) }
+  const whole = bundle(root, pieces(files, { flat }), bounds.mostBytes)
+  return { root, ...whole, operations: describedOperations(whole, root) }
 }
 
 /** The files that one description is made of. */

@@ -4,7 +4,7 @@ import { Refused } from '../endpoint.ts'
 import { nameId } from '../ids.ts'
 import type { ControlTools } from '../tools.ts'
 
-/** A portal belongs to an organisation of the management interface, so ids are numbers that count in each one by itself. */
+/** A portal belongs to an organisation of the management interface; its ids are numbers that count from 1 in each. */
 
 /** Body of a stored `portal_organisation` document. */
 export interface OrganisationRecord {

@@ -6,7 +6,7 @@ import { type Refusal, refusal } from '../refusals.ts'
 import type { Step } from './step.ts'
 
 /** Longest body that is looked into. */
-const MOST_BYTES = 10 * 1024 * 1024
+const MOST_BYTES = 4 * 1024 * 1024
 
 /**
  * `validateRequest` (semantics §3.7): parameters, then the body, are held to the document. A body whose content matters

@@ -319,8 +319,8 @@ t.test('whatever the extension does not know is refused, with its pointer', asyn
     ],
     [{ '@/middleware': { global: { cors: { enabled: true, more: 1 } } } }, ['@/middleware/global/cors/more']],
     [
-      { '@/middleware': { operations: { one: { mockResponse: {}, urlRewrite: {} } } } },
-      ['@/middleware/operations/one/mockResponse', '@/middleware/operations/one/urlRewrite']
+      { '@/middleware': { operations: { one: { cache: {}, urlRewrite: {} } } } },
+      ['@/middleware/operations/one/cache', '@/middleware/operations/one/urlRewrite']
     ],
     [
       { '@/middleware': { operations: { one: { allow: { enabled: true, more: 1 } } } } },

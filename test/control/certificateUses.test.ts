@@ -1,8 +1,94 @@
 import t from 'tap'
-import { usesOf } from '../../control/certificates/certificates.ts'
 import { typeOf, usageOf } from '../../control/certificates/uses.ts'
-import { control } from '../../control/server.ts'
+import { certificates } from '../../control/endpoints/certificates.ts'
+import type { Api } from '../../gateway/api.ts'
 import { certificate } from '../helpers/certificates.ts'
 import { api, gateway } from '../helpers/gateway.ts'
 
-void control
+const uses = {
+  client: { server: { clientCertificates: { enabled: true, allowlist: ['other', 'id'] } } },
+  upstream: {
+    upstream: { mutualTLS: { enabled: true, domainToCertificateMapping: [null, { domain: '*', certificate: 'id' }] } }
+  },
+  server: { server: { customDomain: { enabled: true, name: 'a.example', certificates: ['id'] } } }
+}
+
+t.test('what an API does with a certificate is read from its document', async t => {
+  for (const [usage, extension] of Object.entries(uses)) {
+    t.same(usageOf('id', api('a', '', extension)), [usage])
+    t.same(usageOf('i', api('a', '', extension)), [])
+  }
+  const all = { upstream: uses.upstream.upstream, server: { ...uses.client.server, ...uses.server.server } }
+  t.same(usageOf('id', api('a', '', all)), ['client', 'upstream', 'server'])
+  for (const strange of [
+    null,
+    'id',
+    [],
+    {},
+    { 'x-svc-api-gateway': ['id'] },
+    api('a', '', { server: { clientCertificates: 'id', customDomain: { certificates: 'id' } } }),
+    api('a', '', { upstream: { mutualTLS: { domainToCertificateMapping: { certificate: 'id' } } } })
+  ])
+    t.same(usageOf('id', strange), [])
+  t.equal(typeOf(api('a', '')), 'Svc OAS')
+  t.equal(typeOf({ ...api('a', ''), 'x-svc-streaming': {} }), 'Svc Streams')
+})
+
+t.test('APIs of a certificate are listed, paged, and keep it from being deleted', async t => {
+  const gw = await gateway(t)
+  const { body } = await gw.api('POST', '/api/certs', certificate().pem)
+  const id: string = body.id
+  const none = await gw.api('GET', `/certs/${id}/apis`)
+  t.same(none.body, { cert_id: id, pages: 0, apis: [] })
+  t.same((await gw.api('GET', `/api/certs/${id}/apis`)).body, none.body)
+  t.same((await gw.api('GET', `/api/certs/dependencies/${id}`)).body, {
+    certID: id,
+    client_cert_apis: [],
+    client_cert_api_names: [],
+    upstream_cert_apis: [],
+    upstream_cert_api_names: [],
+    key_cert: false
+  })
+  // Such keys cannot be made yet either.
+  const key = { name: null, generated: true, key: { mtls_static_certificate_bindings: [id] } }
+  await gw.store.commit([
+    { kind: 'key', id: 'a', org: 'default', body: { ...key, key: {} } },
+    { kind: 'key', id: 'b', org: 'default', body: key }
+  ])
+  t.equal((await gw.api('GET', `/api/certs/dependencies/${id}`)).body.key_cert, true)
+
+  // Documents with these members cannot be saved yet, so the handlers are given them.
+  const made = Array.from({ length: 3 }, (_, i) => ({
+    id: `a${i}`,
+    name: `A${i}`,
+    orgId: i === 2 ? 'other' : 'default',
+    document: JSON.parse(JSON.stringify(api(`a${i}`, '', uses.client)).replaceAll('"id"]', `"${id}"]`))
+  })) as unknown as Api[]
+  const tools = { store: gw.store, settings: { management: { page_size: 10 } }, apis: { all: () => made } }
+  const call = async (method: string, path: string, query = {}) =>
+    certificates
+      .find(row => row.method === method && row.path === path)!
+      .handle(
+        {
+          params: { certId: id, certificateId: id },
+          query,
+          caller: { org: 'default' },
+          matched: (rev: number) => rev
+        } as never,
+        tools as never
+      )
+  const told = (name: string) => ({ api_id: name.toLowerCase(), name, usage_type: ['client'], svc_api_type: 'Svc OAS' })
+  t.same(await call('GET', '/certs/{certificateId}/apis'), { cert_id: id, pages: 1, apis: [told('A0'), told('A1')] })
+  t.same(await call('GET', '/api/certs/{certId}/apis', { p: '2', page_size: '1' }), {
+    cert_id: id,
+    pages: 2,
+    apis: [told('A1')]
+  })
+  t.match(await call('GET', '/api/certs/dependencies/{certId}'), {
+    client_cert_apis: ['a0', 'a1'],
+    client_cert_api_names: ['A0', 'A1'],
+    upstream_cert_apis: []
+  })
+  await t.rejects(call('DELETE', '/api/certs/{certId}'), { status: 409, message: 'The certificate is used by A0, A1' })
+  t.equal((await gw.api('GET', `/api/certs/${id}`)).status, 200)
+})

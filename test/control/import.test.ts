@@ -186,6 +186,30 @@ t.test('PATCH replaces the description and keeps the extension', async t => {
     t.match(await gw.api('PATCH', path, sent), { status: refused, body: { Status: 'Error', Message: message } })
 })
 
+t.test('many descriptions and options sent to one API at once are all done, one after the other', async t => {
+  const gw = await gateway(t, { apis: [api('pets', 'svc://echo')] })
+  const calls = Array.from({ length: 20 }, (_, i) =>
+    gw.api('PATCH', `/api/apis/oas/pets${i % 2 === 0 ? query({ customDomain: 'a.example' }) : ''}`, YAML)
+  )
+  const answers = await Promise.all(calls)
+  t.same(
+    answers.map(({ status }) => status),
+    calls.map(() => 200)
+  )
+  t.ok(answers.every(({ body }) => body.report.some(({ keyword }: any) => keyword === 'operationId')))
+  t.equal((await gw.api('PATCH', '/api/apis/oas/pets', YAML)).headers.get('etag'), '"22"')
+})
+
+t.test('a streaming API is not imported', async t => {
+  const gw = await gateway(t)
+  const streaming = description({ 'x-svc-streaming': { streams: {} } })
+  for (const [send, path] of [
+    [gw.api, IMPORT],
+    [gw.svc, '/svc/apis/oas/import']
+  ] as const)
+    t.match(await send('POST', path + query(ECHO), streaming), { status: 400 })
+})
+
 t.test('nobody imports into another organisation, or changes its APIs', async t => {
   const gw = await gateway(t, { apis: [api('pets', 'svc://echo')] })
   const key = await gw.user({ org_id: 'other', user_permissions: { apis: 'write' } })

@@ -60,19 +60,32 @@ export interface Made {
 
 let serial = 0
 
+interface Wanted {
+  readonly subject?: readonly Attribute[]
+  readonly issuer?: Made
+  readonly extensions?: readonly Buffer[]
+  readonly from?: string
+  readonly to?: string
+  readonly keys?: { readonly publicKey: KeyObject; readonly privateKey: KeyObject }
+}
+
 /** A certificate of a new key on P-256; without `issuer` it signs itself. */
-export function certificate(
-  given: {
-    readonly subject?: readonly Attribute[]
-    readonly issuer?: Made
-    readonly extensions?: readonly Buffer[]
-    readonly from?: string
-    readonly to?: string
-    readonly keys?: { readonly publicKey: KeyObject; readonly privateKey: KeyObject }
-  } = {}
-): Made {
-  const { subject = [[CN, `test ${serial + 1}`]], issuer, extensions = [] } = given
-  const { publicKey, privateKey } = given.keys ?? generateKeyPairSync('ec', { namedCurve: 'P-256' })
+export function certificate(wanted: Wanted = {}): Made {
+  const { raw, key, subject } = rawCertificate(wanted)
+  const made = new X509Certificate(raw)
+  return {
+    certificate: made,
+    key,
+    pem: made.toString(),
+    keyPem: String(key.export({ format: 'pem', type: 'pkcs8' })),
+    subject
+  }
+}
+
+/** The same as bytes, which need not be readable. */
+export function rawCertificate(wanted: Wanted): { raw: Buffer; key: KeyObject; subject: readonly Attribute[] } {
+  const { subject = [[CN, `test ${serial + 1}`]], issuer, extensions = [] } = wanted
+  const { publicKey, privateKey } = wanted.keys ?? generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const signer = issuer?.key ?? privateKey
   const ecdsa = sequence(oid(signer.asymmetricKeyType === 'ed25519' ? '1.3.101.112' : '1.2.840.10045.4.3.2'))
   const tbs = sequence(
@@ -80,20 +93,13 @@ export function certificate(
     der(0x02, Buffer.from([1, ++serial >> 8, serial & 0xff])),
     ecdsa,
     name(issuer?.subject ?? subject),
-    sequence(time(given.from ?? '2020-01-01T00:00:00Z'), time(given.to ?? '2120-01-02T03:04:05Z')),
+    sequence(time(wanted.from ?? '2020-01-01T00:00:00Z'), time(wanted.to ?? '2120-01-02T03:04:05Z')),
     name(subject),
     publicKey.export({ format: 'der', type: 'spki' }),
     ...(extensions.length === 0 ? [] : [der(0xa3, sequence(...extensions))])
   )
   const signature = sign(signer.asymmetricKeyType === 'ed25519' ? null : 'sha256', tbs, signer)
-  const made = new X509Certificate(sequence(tbs, ecdsa, der(0x03, Buffer.of(0), signature)))
-  return {
-    certificate: made,
-    key: privateKey,
-    pem: made.toString(),
-    keyPem: String(privateKey.export({ format: 'pem', type: 'pkcs8' })),
-    subject
-  }
+  return { raw: sequence(tbs, ecdsa, der(0x03, Buffer.of(0), signature)), key: privateKey, subject }
 }
 
 /** Hexadecimal SHA-256 of the DER. */

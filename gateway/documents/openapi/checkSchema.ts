@@ -9,7 +9,7 @@ import { type KeywordKind, keywords, types } from './keywords.ts'
 const MOST_EXPRESSIONS = 100_000
 
 /** Schemas in one list, or in one object other than `properties`: each is a branch within the last. */
-const MOST_BRANCHES = 500
+const MOST_BRANCHES = 300
 
 /**
  * Looks through the schemas that requests are held to, whatever they refer to included, each once a document: what is

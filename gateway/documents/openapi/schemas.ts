@@ -6,9 +6,9 @@ import type { Definitions, Members } from './definitions.ts'
 import { inPlace, keywords } from './keywords.ts'
 
 /** Schemas that one compiled function may hold; further ones are compiled when a value comes to them. */
-const MOST_IN_ONE = 200
+const MOST_IN_ONE = 100
 /** Members that one function checks itself; more are looked up. */
-const MOST_MEMBERS = 100
+const MOST_MEMBERS = 50
 /** How far names of read-only members are looked for, and references written out. */
 const DEEPEST = 20
 
@@ -57,8 +57,11 @@ export class Schemas {
   #schema(given: unknown, unit: Unit): Schema {
     if (typeof given === 'boolean') return given
     const schema = given as Members
-    if (unit.size.count++ > MOST_IN_ONE && unit.around === null && unit.readOnly.size === 0)
+    const { size, readOnly, around } = unit
+    // The first of a function has its place whatever it holds.
+    if (size.count > 0 && size.count + width(schema) > MOST_IN_ONE && around === null && readOnly.size === 0)
       return { [LATER]: this.later(schema) }
+    size.count += width(schema)
     if (schema.$ref === undefined) return this.#keywords(schema, unit)
     const target = this.#definitions.followed(schema)
     const alone = this.#definitions.is30 || !Object.keys(schema).some(name => keywords.has(name))
@@ -162,6 +165,18 @@ export class Schemas {
     const target = this.#definitions.followed(schema)
     return isObject(target) && target.readOnly === true
   }
+}
+
+/** The schema itself and those that it holds. */
+function width(schema: Members): number {
+  let count = 1
+  for (const [name, value] of Object.entries(schema)) {
+    const kind = keywords.get(name)
+    if (kind === 'schema') count++
+    else if (kind === 'schemas') count += (value as unknown[]).length
+    else if (kind === 'schemaMap') count += Math.min(Object.keys(value as Members).length, MOST_MEMBERS)
+  }
+  return count
 }
 
 function boundOf(name: string): string {

@@ -1,0 +1,250 @@
+import t from 'tap'
+import { parseYaml, toYaml } from '../../config/yaml.ts'
+import { api, gateway, rights, withKey } from '../helpers/gateway.ts'
+
+const PATH = '/api/apis/streams'
+const MEDIA_TYPE = 'application/vnd.svc.streams.oas'
+const EXTENSION = 'x-svc-streaming'
+
+const on = { gateway: { streaming: { enabled: true } }, management: { streaming: { enabled: true } } }
+const input = { http_server: { path: '/in', timeout: '1s' } }
+const output = { kafka: { addresses: ['127.0.0.1:9092'], topic: 'orders' } }
+
+/** A streaming API without upstream. */
+function feed(id: string, streams: unknown = { orders: { input, output } }, server: object = {}): Record<string, any> {
+  return { ...api(id, '', { upstream: { url: '' }, server }), [EXTENSION]: { streams } }
+}
+
+t.test('a streaming API is created, read, changed and deleted', async t => {
+  const gw = await gateway(t, { settings: on })
+  const headers = { 'Content-Type': MEDIA_TYPE }
+  const made = await gw.api('POST', PATH, feed('a'), { headers })
+  t.match(made, { status: 200, body: { Status: 'OK', Message: 'API created', Meta: /^[0-9a-f]{24}$/, ID: 'a' } })
+  t.equal(made.headers.get('etag'), '"1"')
+  t.same((await gw.api('GET', `${PATH}/a`)).body[EXTENSION], feed('a')[EXTENSION])
+  const yaml = await gw.api('GET', `${PATH}/a`, undefined, { headers: { Accept: 'application/yaml' } })
+  t.same(parseYaml(yaml.body)[EXTENSION as never], feed('a')[EXTENSION])
+  const put = await gw.api('PUT', `${PATH}/a`, toYaml(feed('a')), { headers: { 'Content-Type': 'application/yaml' } })
+  t.match(put, { status: 200, body: { Message: 'API updated.', ID: 'a' } })
+  const patch = { info: { title: 'patched' }, [EXTENSION]: { streams: { more: { input, output }, orders: null } } }
+  const patched = await gw.api('PATCH', `${PATH}/a`, patch, { headers: { 'If-Match': '"2"' } })
+  t.match(patched, { status: 200, body: { Message: 'API updated.' } })
+  t.equal(patched.headers.get('etag'), '"3"')
+  t.match(await gw.api('PATCH', `${PATH}/a`, patch, { headers: { 'If-Match': '"2"' } }), { status: 412 })
+  t.match((await gw.api('GET', `${PATH}/a`)).body, {
+    info: { title: 'patched', version: '1' },
+    [EXTENSION]: { streams: { more: { input, output }, orders: undefined } }
+  })
+  t.match((await gw.api('GET', `${PATH}/a/revisions`)).body.revisions, [{ summary: 'patched' }, {}, {}])
+  t.match(await gw.api('DELETE', `${PATH}/a`), { status: 200, body: { Message: 'API deleted.' } })
+  t.equal((await gw.api('GET', `${PATH}/a`)).status, 404)
+})
+
+t.test('patches at the same time lose nothing', async t => {
+  const gw = await gateway(t, { settings: on })
+  await gw.api('POST', PATH, feed('a'))
+  const names = Array.from({ length: 20 }, (_, i) => `s${i}`)
+  const patches = names.map(name =>
+    gw.api('PATCH', `${PATH}/a`, { [EXTENSION]: { streams: { [name]: { input, output } } } })
+  )
+  for (const { status } of await Promise.all(patches)) t.equal(status, 200)
+  const { streams } = (await gw.api('GET', `${PATH}/a`)).body[EXTENSION]
+  t.same(Object.keys(streams).sort(), [...names, 'orders'].sort())
+})
+
+t.test('while streaming is off in a section, no streaming API is saved, and the option is named', async t => {
+  for (const [sections, text] of [
+    [{}, 'gateway.streaming.enabled and management.streaming.enabled'],
+    [{ gateway: { streaming: { enabled: true } } }, 'off: management.streaming.enabled'],
+    [{ management: { streaming: { enabled: true } } }, 'off: gateway.streaming.enabled']
+  ] as const) {
+    const gw = await gateway(t, { settings: sections })
+    const made = await gw.api('POST', PATH, feed('a'))
+    t.equal(made.status, 403)
+    t.ok(made.body.Message.includes(text), made.body.Message)
+    t.match(await gw.svc('POST', '/svc/apis/oas', feed('a')), { status: 403, body: { status: 'error' } })
+    t.same((await gw.api('GET', PATH)).body, { apis: [], pages: 0 })
+  }
+})
+
+t.test('each kind of document has its own endpoints, and lists tell them apart', async t => {
+  const gw = await gateway(t, { settings: on })
+  t.equal((await gw.api('POST', '/api/apis/oas', api('plain', 'svc://echo'))).status, 200)
+  t.equal((await gw.api('POST', PATH, feed('stream'))).status, 200)
+  const cases: [method: string, path: string, body: unknown, status: number, message: RegExp][] = [
+    ['POST', '/api/apis/oas', feed('b'), 400, /\/api\/apis\/streams/],
+    ['POST', PATH, api('b', 'svc://echo'), 400, /should contain x-svc-streaming/],
+    ['POST', PATH, { ...feed('b'), 'x-svc-api-gateway': undefined }, 400, /should contain x-svc-api-gateway/],
+    ['POST', PATH, '[]', 400, /^Couldn't read body\.$/],
+    ['PATCH', `${PATH}/stream`, '7', 400, /^Couldn't read body\.$/],
+    ['PATCH', `${PATH}/stream`, { [EXTENSION]: null }, 400, /should contain x-svc-streaming/],
+    ['PATCH', `${PATH}/none`, {}, 404, /does not exist/],
+    ['POST', PATH, feed('stream'), 409, /^Found API with the same ID$/],
+    ['PUT', `${PATH}/stream`, api('stream', 'svc://echo'), 400, /should contain x-svc-streaming/],
+    ['PUT', '/api/apis/oas/plain', feed('plain'), 400, /\/api\/apis\/streams/],
+    ['GET', '/api/apis/oas/stream', undefined, 404, /\/api\/apis\/streams\/stream/],
+    ['DELETE', '/api/apis/oas/stream', undefined, 404, /\/api\/apis\/streams\/stream/],
+    ['GET', `${PATH}/plain`, undefined, 404, /\/api\/apis\/oas\/plain/]
+  ]
+  for (const [method, path, body, status, Message] of cases)
+    t.match(await gw.api(method, path, body), { status, body: { Status: 'Error', Message } }, `${method} ${path}`)
+  const ids = async (path: string) =>
+    (await gw.api('GET', path)).body.apis.map((each: any) => each.id ?? each['x-svc-api-gateway'].info.id)
+  t.same(await ids('/api/apis'), ['stream', 'plain'])
+  t.same(await ids('/api/apis?api_type=streams'), ['stream'])
+  t.same(await ids('/api/apis?api_type=oas'), ['plain'])
+  t.same(await ids(PATH), ['stream'])
+  t.same(await ids('/api/apis/oas'), ['plain'])
+})
+
+t.test('streaming APIs of another organisation are neither seen nor touched', async t => {
+  const gw = await gateway(t, { settings: on })
+  const key = await gw.user({ org_id: 'other', user_permissions: { IsAdmin: 'admin' } })
+  await gw.api('POST', PATH, feed('a'))
+  for (const [method, body] of [['GET'], ['PUT', feed('a')], ['PATCH', {}], ['DELETE']] as const)
+    t.equal((await gw.api(method, `${PATH}/a`, body, { key })).status, 404, method)
+  t.equal((await gw.api('POST', PATH, feed('b'), { key: null })).status, 401)
+})
+
+t.test('what stands in x-svc-streaming is known, whole and safe, or refused where it stands', async t => {
+  const gw = await gateway(t, { settings: on })
+  const one = (given: object) => ({ s: { input, output, ...given } })
+  const deep = (depth: number): object => (depth === 0 ? output : { broker: { outputs: [deep(depth - 1)] } })
+  const unsafe = [
+    'csv',
+    'dynamic',
+    'file',
+    'inproc',
+    'socket',
+    'socket_server',
+    'stdin',
+    'subprocess',
+    'command',
+    'wasm'
+  ]
+  const cases: [streaming: unknown, pointer: string | null, message?: RegExp][] = [
+    [{}, '/streams'],
+    [null, ''],
+    [[], ''],
+    [{ streams: {} }, '/streams'],
+    [{ streams: [] }, '/streams'],
+    [{ streams: { s: null } }, '/streams/s'],
+    [{ streams: one({}), surprise: 1 }, '/surprise', /not known/],
+    [{ streams: { s: { output } } }, '/streams/s/input', /required/],
+    [{ streams: { s: { input } } }, '/streams/s/output', /required/],
+    [{ streams: one({ surprise: 1 }) }, '/streams/s/surprise'],
+    [{ streams: one({ input: {} }) }, '/streams/s/input', /must name one input/],
+    [
+      { streams: one({ input: { ...input, kafka: { addresses: ['a'], topics: ['t'] } } }) },
+      '/streams/s/input',
+      /not 2/
+    ],
+    [{ streams: one({ input: { nats: {} } }) }, '/streams/s/input/nats', /no known input/],
+    [{ streams: one({ output: { 'a/b~': {} } }) }, '/streams/s/output/a~1b~0', /no known output/],
+    ...unsafe.flatMap(kind => [
+      [{ streams: one({ input: { [kind]: {} } }) }, `/streams/s/input/${kind}`, /unsafe/] as [unknown, string, RegExp],
+      [{ streams: one({ output: { [kind]: {} } }) }, `/streams/s/output/${kind}`, /unsafe/] as [unknown, string, RegExp]
+    ]),
+    [
+      { streams: one({ pipeline: { processors: [{ mapping: 'root = this' }, { subprocess: {} }] } }) },
+      '/streams/s/pipeline/processors/1/subprocess',
+      /unsafe/
+    ],
+    [
+      { streams: one({ input: { ...input, processors: [{ branch: { processors: [{ command: {} }] } }] } }) },
+      '/streams/s/input/processors/0/branch/processors/0/command',
+      /unsafe/
+    ],
+    [
+      { streams: one({ output: { broker: { outputs: [output, { file: {} }] } } }) },
+      '/streams/s/output/broker/outputs/1/file',
+      /unsafe/
+    ],
+    [{ streams: one({ output: { broker: { outputs: [] } } }) }, '/streams/s/output/broker/outputs'],
+    [{ streams: one({ output: { broker: { inputs: [input] } } }) }, '/streams/s/output/broker/inputs', /not known/],
+    [{ streams: one({ output: deep(12) }) }, `/streams/s/output${'/broker/outputs/0'.repeat(10)}/broker`, /deeper/],
+    [{ streams: one({ input: { kafka: { topics: ['t'] } } }) }, '/streams/s/input/kafka/addresses', /required/],
+    [{ streams: one({ input: { kafka: { addresses: ['a'] } } }) }, '/streams/s/input/kafka/topics', /required/],
+    [{ streams: one({ output: { kafka: { addresses: ['a'] } } }) }, '/streams/s/output/kafka/topic', /required/],
+    [{ streams: one({ output: { kafka: { ...output.kafka, surprise: 1 } } }) }, '/streams/s/output/kafka/surprise'],
+    [{ streams: one({ output: { kafka: { ...output.kafka, addresses: [] } } }) }, '/streams/s/output/kafka/addresses'],
+    [{ streams: one({ input: { http_server: { path: 'in' } } }) }, '/streams/s/input/http_server/path'],
+    [{ streams: one({ input: { http_server: { timeout: 'soon' } } }) }, '/streams/s/input/http_server/timeout'],
+    [{ streams: one({ input: { http_server: { address: ':80' } } }) }, '/streams/s/input/http_server/address'],
+    [{ streams: one({ output: { http_client: {} } }) }, '/streams/s/output/http_client/url', /required/],
+    [{ streams: one({ input: { websocket: {} } }) }, '/streams/s/input/websocket/url', /required/],
+    [{ streams: one({ output: { http_server: {} } }) }, null],
+    [{ streams: one({ input: { http_client: { url: 'http://a.example', verb: 'GET' } } }) }, null],
+    [{ streams: one({ input: { websocket: { url: 'ws://a.example' }, label: 'in' } }) }, null],
+    [{ streams: one({ output: deep(10) }) }, null],
+    [{ streams: one({ pipeline: { threads: -1, processors: [{ bloblang: 'root = this', label: 'x' }] } }) }, null],
+    [
+      {
+        streams: {
+          in: { input: { http_server: { path: '/in', allowed_verbs: ['POST', 'PUT'], max_body: '1MB' } }, output },
+          out: {
+            input: {
+              kafka: { addresses: ['memory://main'], topics: ['a', 'b'], consumer_group: '$svc_context.request_id' }
+            },
+            output: {
+              http_server: {
+                path: '/get',
+                stream_path: '/get/stream',
+                ws_path: '',
+                stream_format: 'event_source',
+                heartbeat: '15s',
+                mode: 'broadcast',
+                client_queue: { messages: 10, bytes: '1MiB', policy: 'disconnect' },
+                max_connection_age: '10m'
+              }
+            }
+          }
+        }
+      },
+      null
+    ]
+  ]
+  for (const [i, [streaming, pointer, message]] of cases.entries()) {
+    const name = JSON.stringify(streaming).slice(0, 120)
+    const answer = await gw.api('POST', PATH, { ...feed(`a${i}`), [EXTENSION]: streaming })
+    t.equal(answer.status, pointer === null ? 200 : 400, `${name} ${answer.body.Message}`)
+    if (pointer === null) continue
+    const fault = answer.body.faults?.find((each: any) => each.pointer === `/${EXTENSION}${pointer}`)
+    t.ok(fault, `${name}: ${JSON.stringify(answer.body.faults)}`)
+    if (message !== undefined) t.match(fault?.message, message, name)
+  }
+})
+
+t.test('very many faults are told in part', async t => {
+  const gw = await gateway(t, { settings: on })
+  const processors = new Array(1_000_000).fill(1)
+  const answer = await gw.api('POST', PATH, feed('a', { s: { input, output, pipeline: { processors } } }))
+  t.equal(answer.status, 400)
+  t.ok(answer.body.faults.length <= 1000)
+})
+
+t.test('a streaming API takes its path, asks for its credential, and says that it cannot serve', async t => {
+  const gw = await gateway(t, { settings: on })
+  await gw.api('POST', PATH, feed('a'))
+  await gw.api('POST', PATH, feed('b', undefined, withKey))
+  const key = await gw.key(rights('b'))
+  for (const path of ['/a/', '/a/in', '/a/anything']) {
+    const answer = await gw.get(path)
+    t.equal(answer.status, 503, path)
+    t.same(await answer.json(), { error: 'Streaming is not available' })
+  }
+  t.equal((await gw.get('/b/in')).status, 401)
+  t.equal((await gw.get('/b/in', { Authorization: key })).status, 503)
+  await gw.api('PUT', `${PATH}/a`, feed('a', undefined, { listenPath: { value: '/moved/' } }))
+  t.equal((await gw.get('/a/in')).status, 404)
+  t.equal((await gw.get('/moved/in')).status, 503)
+})
+
+t.test('a streaming API of the folder is held to the same, and stays loaded while streaming is off', async t => {
+  const folder = t.testdir({ 'feed.json': JSON.stringify(feed('f')) })
+  const gw = await gateway(t, { settings: { gateway: { app_path: folder } } })
+  t.equal((await gw.get('/f/in')).status, 503)
+  t.equal((await gw.api('GET', `${PATH}/f`)).status, 200)
+  const wrong = t.testdir({ 'feed.json': JSON.stringify(feed('f', { s: { input, output: { file: {} } } })) })
+  await t.rejects(gateway(t, { settings: { gateway: { app_path: wrong } } }), /output\/file is unsafe/)
+})
