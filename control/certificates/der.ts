@@ -1,6 +1,6 @@
 /**
- * Reads BER and DER (ITU-T X.690) as far as certificates and PKCS#12 need it. Nothing is copied or read before it is asked
- * for, so that a small file cannot cost much memory.
+ * Reads BER and DER (ITU-T X.690) as far as certificates and PKCS#12 need it. Nothing is copied or read before it is
+ * asked for, so that a small file cannot cost much memory.
  */
 
 /** What is no BER, or more of it than anybody means honestly. */

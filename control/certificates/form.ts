@@ -19,8 +19,8 @@ const limits = {
 }
 
 /**
- * A certificate as it was sent: a form (RFC 7578) with the file `file` and, where there is one, the field `password`; or the
- * bare file as the whole body.
+ * A certificate as it was sent: a form (RFC 7578) with the file `file` and, where there is one, the field `password`;
+ * or the bare file as the whole body.
  * @throws Refused 400
  */
 export async function sentFile({

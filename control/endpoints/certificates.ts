@@ -28,8 +28,8 @@ const Pages = Type.Integer({ minimum: 0 })
 
 export const uploads = ['multipart/form-data', 'application/x-pem-file', 'application/x-pkcs12']
 export const uploadSummary =
-  'Adds a certificate: PEM (a chain, leaf first, with or without its private key; or a public key) or PKCS#12, as the ' +
-  'form file `file` with its password in the field `password`, or as the whole body'
+  'Adds a certificate: PEM (a chain, leaf first, with or without its private key; or a public key) or PKCS#12, as ' +
+  'the form file `file` with its password in the field `password`, or as the whole body'
 
 const UNKNOWN = 'Could not retrieve certificate details. Certificate with given SHA256 fingerprint not found.'
 const UNKNOWN_OR_DENIED = 'Certificate not found or access denied'

@@ -51,8 +51,8 @@ interface Held {
 }
 
 /**
- * One call's view of a portal: what it reads and writes, kept in one commit that fails when anybody changed what was read
- * and written meanwhile. The first one that sees a portal founds it with its default organisation.
+ * One call's view of a portal: what it reads and writes, kept in one commit that fails when anybody else wrote the same
+ * meanwhile. The first one that sees a portal founds it with its default organisation.
  */
 export class Unit {
   readonly org: string

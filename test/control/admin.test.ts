@@ -1,4 +1,7 @@
+import { randomBytes } from 'node:crypto'
 import t from 'tap'
+import { accessId, newUser, userWrites } from '../../control/users.ts'
+import { vault } from '../../control/vault.ts'
 import { gateway, SECRET, type TestGateway } from '../helpers/gateway.ts'
 
 const error = (Message: string) => ({ Status: 'Error', Message, Meta: null })
@@ -243,4 +246,19 @@ t.test('access keys and passwords lie in the store unreadable', async t => {
   const text = JSON.stringify(pages)
   t.match(text, id)
   t.notOk(/plain/.test(text))
+})
+
+t.test('a key that was sealed under another secret still opens, is not shown, and can be reset', async t => {
+  const gw = await gateway(t)
+  const other = vault('the secret of before', { bytes: randomBytes })
+  const key = 'k'.repeat(32)
+  const user = newUser({ active: true, user_permissions: { apis: 'read' } }, 'ada', '2026-01-01T00:00:00Z')
+  await gw.store.commit(userWrites(user, key, '', other))
+  t.equal(await enters(gw, key), 200)
+  t.equal((await gw.admin('GET', '/admin/users/ada')).body.access_key, '')
+  const { Meta } = (await gw.api('PUT', '/api/users/ada/actions/key/reset')).body
+  t.same([await enters(gw, key), await enters(gw, Meta)], [401, 200])
+  const stray = { kind: 'access', id: accessId('x'.repeat(32)), org: 'default', body: { user: 'ada' } } as const
+  await gw.store.commit([stray])
+  t.equal(await enters(gw, 'x'.repeat(32)), 401, 'a place that is left over leads to nobody')
 })
