@@ -47,7 +47,7 @@ interface Bounds {
 /** The endpoint table as HTTP: door, permission, parse, handle, audit, answer, in this order for every endpoint. */
 export function control(table: readonly Endpoint[], tools: ControlTools): Control {
   const surfaces = doors(tools)
-  const rows = table.map(row)
+  const rows = table.map(row).sort(byPlainness)
   const onlyDoor = table.every(({ door }) => door === 'gateway') ? 'gateway' : null
   const { gateway, management } = tools.settings
   const bounds: Bounds = {
@@ -147,7 +147,6 @@ interface Nothing {
 function find(rows: readonly Row[], method: string, path: string): Found | Nothing {
   const segments = (path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path).split('/').slice(1)
   const methods: string[] = []
-  let best: { row: Row; values: readonly string[] } | null = null
   for (const row of rows) {
     if (row.segments.length !== segments.length) continue
     if (!row.segments.every((segment, i) => segment === null || segment === segments[i])) continue
@@ -155,21 +154,23 @@ function find(rows: readonly Row[], method: string, path: string): Found | Nothi
       methods.push(row.endpoint.method)
       continue
     }
-    // A row that spells the path out wins over one with a parameter in its place.
-    if (best !== null && best.row.names.length <= row.names.length) continue
-    best = { row, values: segments.filter((_, i) => row.segments[i] === null) }
+    const values = segments.filter((_, i) => row.segments[i] === null).map(decoded)
+    if (values.includes(null)) return { row: null, refused: new Refused(400, 'the path is not percent-encoded UTF-8') }
+    const params: Record<string, string> = Object.create(null)
+    for (const [i, name] of row.names.entries()) params[name] = values[i]!
+    return { row, params }
   }
-  if (best === null) {
-    if (methods.length === 0) return { row: null, refused: new Refused(404, 'Not Found') }
-    return { row: null, refused: new Refused(405, 'Method not supported', { headers: { Allow: allow(methods) } }) }
+  if (methods.length === 0) return { row: null, refused: new Refused(404, 'Not Found') }
+  return { row: null, refused: new Refused(405, 'Method not supported', { headers: { Allow: allow(methods) } }) }
+}
+
+/** Who spells a segment out comes before who has a parameter there, from the left: the first row that fits is the one. */
+function byPlainness(a: Row, b: Row): number {
+  for (let i = 0; i < a.segments.length && i < b.segments.length; i++) {
+    const [one, other] = [a.segments[i] === null, b.segments[i] === null]
+    if (one !== other) return one ? 1 : -1
   }
-  const params: Record<string, string> = Object.create(null)
-  for (const [i, name] of best.row.names.entries()) {
-    const value = decoded(best.values[i]!)
-    if (value === null) return { row: null, refused: new Refused(400, 'the path is not percent-encoded UTF-8') }
-    params[name] = value
-  }
-  return { row: best.row, params }
+  return 0
 }
 
 function allow(methods: readonly string[]): string {

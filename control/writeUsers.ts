@@ -1,11 +1,11 @@
 import type { User } from '../config/shape/user.ts'
 import { Conflict, type Document, type Revision, type Store } from '../gateway/store/store.ts'
 import { type Caller, owns } from './caller.ts'
-import { changing } from './changing.ts'
 import { type Call, Refused } from './endpoint.ts'
 import { newId } from './ids.ts'
 import { covers, isAdmin, type Permissions } from './permissions.ts'
 import type { ControlTools } from './tools.ts'
+import { changing } from './tries.ts'
 import {
   accessKeyOf,
   type GroupRecord,

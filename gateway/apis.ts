@@ -1,15 +1,13 @@
-import { createHash } from 'node:crypto'
-import { readdir, readFile, stat } from 'node:fs/promises'
-import { basename, join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { basename } from 'node:path'
 import { Invalid } from '../config/validate.ts'
 import type { Log, Random } from '../config/world.ts'
-import { parseJson, parseYaml } from '../config/yaml.ts'
 import type { Api } from './api.ts'
 import type { Changes } from './changes/changes.ts'
+import { type ApiFile, filesOf, readApiFile } from './documents/apiFolder.ts'
 import { unescapeDots } from './documents/dots.ts'
 import { namedId, type Reading, readApi, withId } from './documents/readApi.ts'
 import { fromStored, toStored } from './documents/storedApi.ts'
+import { queue, slices } from './documents/turns.ts'
 import type { Document, Revision, Sequence, Store, Write } from './store/store.ts'
 
 export type * from './api.ts'
@@ -118,9 +116,6 @@ type State = Map<string, Kept>
 
 const STORE = 'store'
 const OTHER_ID = 'Request APIID does not match that in Definition! For Update operations these must match.'
-const MAX_FILE = 10 * 1024 * 1024
-/** How long reading goes on before requests get their turn. */
-const SLICE_MS = 4
 
 export function apis({ store, changes, log, random, folder, matching }: ApisGiven): Apis {
   // Changed in place, a few entries at a time: a copy of 10,000 for each write would make many writes quadratic.
@@ -253,7 +248,7 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
     }
     const bySource = new Map([...state.values()].map(before => [before.api.source, before]))
     for (const file of await filesOf(folder, faults)) {
-      const now = await fromFile(file, faults, bySource.get(file))
+      const now = await readApiFile(file, faults, given => ofFile(file, given, bySource.get(file)))
       if (now !== null) take(now)
       await breathe()
     }
@@ -267,22 +262,10 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
     return next
   }
 
-  async function fromFile(file: string, faults: string[], before: Kept | undefined): Promise<Kept | null> {
-    try {
-      const { size, mtimeMs } = await stat(file)
-      if (size > MAX_FILE) throw new Error(`is longer than ${MAX_FILE} bytes`)
-      const text = await readFile(file, 'utf8')
-      const stamp = createHash('sha256').update(text).digest('hex')
-      if (before?.stamp === stamp) return before
-      const document = file.endsWith('.json') ? parseJson(text, 'exact') : parseYaml(text, 'exact')
-      const times = { created: null, updated: Math.floor(mtimeMs) }
-      return kept(readApi(unescapeDots(document), { source: file, matching }), { ...times, rev: 0, sequence: 0, stamp })
-    } catch (cause) {
-      if (!(cause instanceof Invalid)) faults.push(`${file}: ${(cause as Error).message}`)
-      else
-        for (const { path, message } of cause.faults) faults.push(`${file}: ${path === '' ? '' : `${path} `}${message}`)
-      return null
-    }
+  function ofFile(source: string, { stamp, updated, document }: ApiFile, before: Kept | undefined): Kept {
+    if (before?.stamp === stamp) return before
+    const api = readApi(unescapeDots(document()), { source, matching })
+    return kept(api, { created: null, updated, rev: 0, sequence: 0, stamp })
   }
 
   /** The one that a write is about; it must lie in the store. */
@@ -399,39 +382,4 @@ function newId(random: Random): string {
   bytes[6] = (bytes[6]! & 0x0f) | 0x40
   bytes[8] = (bytes[8]! & 0x3f) | 0x80
   return bytes.toString('hex')
-}
-
-async function filesOf(folder: string, faults: string[]): Promise<string[]> {
-  if (folder === '') return []
-  try {
-    const names = await readdir(folder)
-    return names
-      .filter(name => /^[^.].*\.(?:json|ya?ml)$/.test(name))
-      .sort()
-      .map(name => join(folder, name))
-  } catch (cause) {
-    faults.push(`${folder}: ${(cause as Error).message}`)
-    return []
-  }
-}
-
-/** Runs one task at a time, in the order in which they came; a task that fails holds up none. */
-function queue(): <T>(task: () => Promise<T>) => Promise<T> {
-  let last: Promise<unknown> = Promise.resolve()
-  return task => {
-    const run = last.then(task)
-    last = run.catch(() => undefined)
-    return run
-  }
-}
-
-/** To be awaited often: lets requests have their turn whenever a slice is over. */
-function slices(): () => Promise<void> | undefined {
-  let until = performance.now() + SLICE_MS
-  return () => {
-    if (performance.now() < until) return undefined
-    return nextTurn().then(() => {
-      until = performance.now() + SLICE_MS
-    })
-  }
 }

@@ -1,12 +1,12 @@
 import Type from 'typebox'
 import { Organisation } from '../../config/shape/organisation.ts'
 import { Conflict, type Document, type Kind } from '../../gateway/store/store.ts'
-import { changing } from '../changing.ts'
 import { Answer, type Endpoint, endpoint, etag, Refused } from '../endpoint.ts'
 import { envelope, ok } from '../envelope.ts'
 import { newId } from '../ids.ts'
 import { pageAsked, pagesOf, paging, streamedList } from '../page.ts'
 import type { ControlTools } from '../tools.ts'
+import { changing } from '../tries.ts'
 
 /** Organisations, by the admin secret (semantics §2.11). `default` is always there, written or not (outside.md §5). */
 

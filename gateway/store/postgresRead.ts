@@ -130,8 +130,8 @@ export async function walk(run: Run, kind: Kind, query: Selection, after: number
   return { rows, after: found < walkCount && rows.length === found ? null : Number(last[0]) }
 }
 
-const walkCount = 500
-const walkLength = 128 * 1024
+const walkCount = 200
+const walkLength = 64 * 1024
 
 /** How many documents there are, and the place before the first of a long page; for one transaction with `walk`. */
 export async function start(run: Run, kind: Kind, query: Query): Promise<{ total: number; after: number | null }> {

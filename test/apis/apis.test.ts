@@ -250,3 +250,43 @@ t.test('many APIs are read without keeping other work waiting', async t => {
   t.equal(apis.all().length, 1000)
   t.ok(turns > 1, 'others had their turns')
 })
+
+t.test('paths that other processes have passed on are taken over, also after changes were missed', async t => {
+  const { apis, store, changes, errors } = setUp(t)
+  const paths = () => apis.all().map(({ id, listenPath }) => `${id} ${listenPath}`)
+  const write = (id: string, path: string) =>
+    store.commit([{ kind: 'api', id, org: 'default', body: documentOf(id, path) }])
+  for (const id of ['a', 'b', 'c']) await apis.save(documentOf(id, `/${id}/`), null)
+  await write('b', '/free/')
+  await write('a', '/b/')
+  const sequence = await write('b', '/a/')
+  await changes.publish(['a', 'b'].map(id => ({ sequence, kind: 'api', id, deleted: false }) as const))
+  t.same(paths(), ['a /b', 'b /a', 'c /c'])
+  await write('c', '/free/')
+  await write('a', '/c/')
+  await store.commit([{ kind: 'api', id: 'b', body: null }])
+  await write('d', '/a/')
+  await changes.publish(null)
+  t.same(paths(), ['a /c', 'c /free', 'd /a'])
+  t.equal(await refusal(apis.save(documentOf('e', '/free/'), null)), 'path taken')
+  await apis.save(documentOf('e', '/b/'), null)
+  t.same(errors, [])
+})
+
+t.test('times and database ids are known of what was kept with them, and of nothing else', async t => {
+  const { apis, store } = setUp(t)
+  const info = { dbId: '0123456789abcdef01234567' }
+  await apis.save(documentOf('a', '/a/', { info }), null, { at: 1000 })
+  await apis.save(documentOf('a', '/a/', { info }), 'a', { at: 2000 })
+  await store.commit([{ kind: 'api', id: 'b', org: 'default', body: documentOf('b', '/b/') }])
+  await apis.load()
+  t.match(apis.rows(), [
+    { api: { id: 'a' }, rev: 2, created: 1000, updated: 2000 },
+    { api: { id: 'b' }, rev: 1, created: null, updated: null }
+  ])
+  t.equal(apis.find(info.dbId)?.id, 'a')
+  t.same(apis.get('a')?.document, documentOf('a', '/a/', { info }))
+  await apis.remove('a')
+  t.equal(apis.find(info.dbId), null)
+  t.equal(apis.find(''), null)
+})

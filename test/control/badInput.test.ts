@@ -1,66 +1,308 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import t from 'tap'
-import { endpoints } from '../../control/endpoints/index.ts'
 import type { Door, Endpoint } from '../../control/endpoint.ts'
-import { api, gateway, type TestGateway } from '../helpers/gateway.ts'
-import { type Bad, bodiesOf, unasked } from './badInput/bodies.ts'
-import { creation, filled, Furniture, type Params } from './badInput/furnished.ts'
+import { endpoints } from '../../control/endpoints/index.ts'
+import { gateway, SECRET } from '../helpers/gateway.ts'
+import { bodiesOf, unasked } from './badInput/bodies.ts'
+import { creation, filled } from './badInput/furnished.ts'
 import { pathsIn, pathsOf, replaced, unique, wrongValues } from './badInput/members.ts'
 import { ids, queries, queryValues } from './badInput/places.ts'
-import { everything, type Headers, kept, type Reply, type Sending, type Wire, wire, wrong } from './badInput/wire.ts'
+import { unharmed, type Walk, walk } from './badInput/walk.ts'
+import { everything, type Headers, wire, wrong } from './badInput/wire.ts'
 
 /** Walks the endpoint table with what nobody should send: a row that is added is tried by itself. */
 
 t.setTimeout(300_000)
 
-const MAX_BODY = 10 * 1024 * 1024
-const settings = {
-  gateway: { streaming: { enabled: true } },
-  management: { streaming: { enabled: true }, failed_credentials_per_minute: 0, max_body_size: MAX_BODY }
+const sqlite = () => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-walk-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  return { storage: { documents: { type: 'sqlite', path: join(folder, 'walk.db') } } }
+}
+const leads = ({ path }: Endpoint) => path.includes('{')
+const json = { 'Content-Type': 'application/json' }
+
+/** The places of a row: what exists, and what does not. */
+async function placesOf(row: Endpoint, { furniture }: Walk): Promise<readonly string[]> {
+  const params = leads(row) ? await furniture.params(row.path) : null
+  return params === null ? [filled(row.path, null)] : [filled(row.path, params), filled(row.path, null)]
 }
 
-interface Walk {
-  readonly gw: TestGateway
-  readonly wire: Wire
-  readonly furniture: Furniture
-  /** Sends, and fails the test for an answer that must not be. */
-  tried(what: string, row: Endpoint, sending: Omit<Sending, 'method' | 'door'>, taken?: Bad['taken']): Promise<Reply | null>
-}
-
-async function walk(t: Tap.Test, more: Record<string, unknown> = {}): Promise<Walk> {
-  const gw = await gateway(t, { settings: { ...settings, ...more } })
-  const line = wire(gw, await gw.user({ org_id: 'default', email_address: 'walker@a.example' }))
+t.test('no endpoint opens to a wrong credential, whatever else is wrong', async t => {
+  const gw = await gateway(t, { settings: { management: { failed_credentials_per_minute: 0 } } })
+  const key = await gw.user({ org_id: 'default' })
+  const line = wire(gw, key)
   t.teardown(() => line.close())
-  const furniture = new Furniture(gw)
-  let seen = await gw.store.sequence()
-  return {
-    gw,
-    wire: line,
-    furniture,
-    async tried(what, row, given, taken = 'any') {
-      const { method, door } = row
-      const name = `${method} ${row.path} ${what}`
-      const sending = { method, door, ...given }
-      let reply: Reply
-      try {
-        reply = await line.send(sending)
-      } catch (cause) {
-        t.fail(`${name}: ${cause}`)
-        return null
-      }
-      const fault = wrong(sending, reply)
-      const text = `${reply.status} ${reply.text.slice(0, 300)}`
-      if (fault !== null) t.fail(`${name}: ${fault}: ${text}`)
-      const isClosed = (row.body as { additionalProperties?: unknown }).additionalProperties === false
-      if (reply.status < 400 && (taken === 'never' || (taken === 'open' && isClosed))) t.fail(`${name} is taken: ${text}`)
-      const now = await gw.store.sequence()
-      // The audit record of what is refused is one commit.
-      if (reply.status >= 400 && now > seen + 1)
-        for (const { kind, id } of (await gw.store.since(seen, kept)) ?? []) t.fail(`${name}: left ${kind} ${id}`)
-      seen = now
-      if (reply.status < 400 && method !== 'GET') {
-        furniture.spent(row.path)
-      }
-      return reply
+  const names = {
+    gateway: 'X-Svc-Authorization',
+    management: 'Authorization',
+    portal: 'Authorization',
+    admin: 'Admin-Auth'
+  }
+  const rights = { gateway: SECRET, management: key, portal: key, admin: SECRET }
+  const before = await everything(gw)
+  const calls = [
+    ...endpoints.map(({ method, path, door }) => [method, filled(path, null), door] as const),
+    ['GET', '/svc/nothing', 'gateway'],
+    ['PATCH', '/svc/keys', 'gateway'],
+    ['GET', '/svc/%zz', 'gateway'],
+    ['GET', '/api/nothing', 'management'],
+    ['PATCH', '/api/keys', 'management'],
+    ['GET', '/portal-api/nothing', 'portal'],
+    ['GET', '/admin/%zz', 'admin']
+  ] satisfies [string, string, Door][] | readonly (readonly [string, string, Door])[]
+  for (const [method, path, door] of calls) {
+    if (door === 'open') continue
+    const [name, right] = [names[door], rights[door]]
+    const others: Headers = Object.fromEntries(
+      Object.entries({ 'X-Svc-Authorization': SECRET, Authorization: key, 'Admin-Auth': SECRET }).filter(
+        ([other]) => other !== name
+      )
+    )
+    const values: readonly (string | readonly string[])[] = [
+      '',
+      ' ',
+      `${right}x`,
+      right.slice(1),
+      right.toUpperCase(),
+      [right, right],
+      `${right}, ${right}`,
+      `Basic ${right}`,
+      `Bearer`,
+      `Bearer Bearer ${right}`,
+      'x'.repeat(8000),
+      '__proto__',
+      "' OR 1=1 --",
+      '\u00ff'
+    ]
+    const status = door === 'gateway' ? 403 : 401
+    for (const value of values) {
+      const body = method === 'GET' ? null : '{'
+      const sending = { method, path, door, body, headers: { ...others, [name]: value } }
+      const reply = await line.send(sending)
+      const fault = reply.status === status ? wrong(sending, reply) : `status ${reply.status}`
+      if (fault !== null)
+        t.fail(`${method} ${path} ${String(value).slice(0, 40)}: ${fault} ${reply.text.slice(0, 200)}`)
     }
   }
+  t.same(await everything(gw), before)
+})
+
+for (const [store, settings] of [
+  ['in memory', {}],
+  ['in SQLite', sqlite()]
+] as const)
+  t.test(`no body makes an endpoint stumble, documents ${store}`, async t => {
+    const walked = await walk(t, settings)
+    for (const row of endpoints) {
+      for (const [what, { body, type = 'application/json', headers, taken }] of bodiesOf(row.bodyForm))
+        for (const path of await placesOf(row, walked))
+          await walked.tried(what, row, { path, body, headers: { 'Content-Type': type, ...headers } }, taken)
+      if (row.bodyForm !== 'none') continue
+      for (const [i, { body, type = 'application/json' }] of unasked.entries())
+        for (const path of await placesOf(row, walked))
+          await walked.tried(`body ${i} that nobody asked for`, row, { path, body, headers: { 'Content-Type': type } })
+    }
+    await unharmed(t, walked)
+  })
+
+t.test('a body above the limit is refused with 413, told or found out while it comes', async t => {
+  const walked = await walk(t, { management: { streaming: { enabled: true }, failed_credentials_per_minute: 0 } })
+  const most = 10 * 1024 * 1024
+  const piece = Buffer.alloc(1024 * 1024, 0x20)
+  const chunk = [`${piece.length.toString(16)}\r\n`, piece, '\r\n']
+  for (const row of endpoints) {
+    if (row.bodyForm === 'none') continue
+    const { method, door } = row
+    const path = filled(row.path, await walked.furniture.params(row.path))
+    const head = `${method} ${path} HTTP/1.1\r\nHost: a\r\n${walked.wire.credential(door)}Content-Type: application/json\r\n`
+    const told = [`${head}Content-Length: ${most + 1}\r\n\r\n`]
+    const found = [`${head}Transfer-Encoding: chunked\r\n\r\n`, ...new Array(10).fill(chunk).flat(), '1\r\n \r\n']
+    for (const parts of [told, found]) {
+      const answer = await walked.wire.raw(door, parts)
+      if (!/^HTTP\/1\.1 413 /.test(answer)) t.fail(`${method} ${row.path}: ${answer.slice(0, 300)}`)
+      const reply = { status: 413, headers: json, text: answer.split('\r\n\r\n')[1]! }
+      const fault = wrong({ method, door, path }, { ...reply, headers: { 'content-type': 'application/json' } })
+      if (fault !== null) t.fail(`${method} ${row.path}: ${fault}`)
+    }
+  }
+  await unharmed(t, walked)
+})
+
+t.test('a body that breaks off or lies about itself changes nothing', async t => {
+  const walked = await walk(t)
+  const { furniture, wire, gw } = walked
+  for (const row of endpoints) await furniture.params(row.path)
+  const before = await everything(gw)
+  for (const row of endpoints) {
+    if (row.bodyForm === 'none') continue
+    const { method, door } = row
+    const path = filled(row.path, await furniture.params(row.path))
+    const head = `${method} ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${wire.credential(door)}Content-Type: application/json\r\n`
+    for (const rest of [
+      'Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\nzz\r\n',
+      'Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n',
+      'Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}',
+      'Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}',
+      'Content-Length: -1\r\n\r\n{}',
+      'Content-Length: 1e3\r\n\r\n{}'
+    ]) {
+      const answer = await wire.raw(door, [head + rest])
+      if (!/^HTTP\/1\.1 (?:4\d\d|501) /.test(answer)) t.fail(`${method} ${path} ${JSON.stringify(rest)}: ${answer}`)
+    }
+  }
+  t.same(await everything(gw), before)
+  await unharmed(t, walked)
+})
+
+t.test('no member in a document makes an endpoint stumble', async t => {
+  const walked = await walk(t)
+  const shapes = Map.groupBy(
+    endpoints.filter(({ bodyForm }) => bodyForm === 'json' || bodyForm === 'document'),
+    ({ body, door, bodyForm, path }) => (bodyForm === 'json' ? body : `${door} ${path.split('/')[3]}`)
+  )
+  let turn = 0
+  for (const rows of shapes.values())
+    for (const value of wrongValues) {
+      // Rows of one shape share the work: each member meets each value at one of them.
+      const row = rows[turn++ % rows.length]!
+      const { base, type } = await baseOf(row, walked)
+      for (const path of unique([...pathsOf(row.body as object), ...pathsIn(base)])) {
+        const sending = {
+          path: filled(row.path, await walked.furniture.params(row.path)),
+          body: replaced(base, path, value),
+          headers: { 'Content-Type': type }
+        }
+        await walked.tried(`/${path.join('/')} as ${value.slice(0, 40)}`, row, sending)
+      }
+    }
+  await unharmed(t, walked)
+})
+
+/** A document that the row would take. */
+async function baseOf(row: Endpoint, { furniture }: Walk): Promise<{ base: unknown; type: string }> {
+  const made = creation(row.path.replace(/\/\{\w+\}$/, ''), furniture.name())
+  if (made !== null) return { base: made.body, type: made.type ?? 'application/json' }
+  return { base: {}, type: 'application/json' }
 }
+
+t.test('no id makes an endpoint stumble', async t => {
+  const walked = await walk(t)
+  for (const row of endpoints.filter(leads)) {
+    const params = (await walked.furniture.params(row.path)) ?? {}
+    const names = [...row.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!)
+    for (const name of names)
+      for (const id of ids) {
+        // One part of the way is wrong, the others are right.
+        const path = row.path.replaceAll(/\{(\w+)\}/g, (_, other: string) =>
+          other === name ? id : (params[other] ?? 'x')
+        )
+        const reply = await walked.tried(`{${name}} = ${id.slice(0, 40)}`, row, {
+          path,
+          ...(row.bodyForm === 'none' ? {} : { body: '{}', headers: json })
+        })
+        if (reply !== null && 'x-injected' in reply.headers) t.fail(`${row.path}: a header of ${id}`)
+      }
+  }
+  await unharmed(t, walked)
+})
+
+t.test('no query makes an endpoint stumble', async t => {
+  const walked = await walk(t)
+  for (const row of endpoints) {
+    const body = row.bodyForm === 'none' ? {} : { body: '{}', headers: json }
+    const known = Object.keys((row.query as { properties?: object }).properties ?? {})
+    const tried = [...queries, ...known.flatMap(name => queryValues.map(value => `?${name}=${value}`))]
+    for (const query of tried) {
+      const [path] = await placesOf(row, walked)
+      await walked.tried(query.slice(0, 60), row, { path: path! + query, ...body })
+    }
+  }
+  await unharmed(t, walked)
+})
+
+t.test('no header makes an endpoint stumble', async t => {
+  const walked = await walk(t)
+  const ifMatch = [
+    '"999999"',
+    '""',
+    '"',
+    'W/"1"',
+    '*, "1"',
+    'x'.repeat(8000),
+    '"1',
+    '-1',
+    '1e9',
+    '\u00ff',
+    '"__proto__"'
+  ]
+  const accept = [
+    '',
+    '*',
+    ';;;',
+    'a/b;q=nonsense',
+    '*/*;q=0',
+    'application/yaml;q=2',
+    `${'a/b,'.repeat(2000)}`,
+    '__proto__'
+  ]
+  const all: readonly Headers[] = [
+    ...ifMatch.map(value => ({ 'If-Match': value })),
+    ...accept.map(value => ({ Accept: value })),
+    { 'Content-Type': ['application/json', 'application/yaml'] },
+    { 'Content-Type': 'application/json, application/yaml' },
+    { 'Content-Type': '' },
+    { 'Content-Type': 'x'.repeat(8000) },
+    { 'X-Forwarded-For': `${'1.1.1.1,'.repeat(800)}nonsense` },
+    { Forwarded: 'for="[::1' },
+    { 'X-HTTP-Method-Override': 'DELETE' },
+    { Range: 'bytes=0-0,1-1' }
+  ]
+  for (const row of endpoints)
+    for (const headers of all) {
+      const [path] = await placesOf(row, walked)
+      const { base, type } = await baseOf(row, walked)
+      const body = row.bodyForm === 'none' ? {} : { body: JSON.stringify(base) }
+      const reply = await walked.tried(JSON.stringify(headers).slice(0, 60), row, {
+        path: path!,
+        ...body,
+        headers: { ...(row.bodyForm === 'none' ? {} : { 'Content-Type': type }), ...headers }
+      })
+      if (
+        /999999/.test(String(headers['If-Match'])) &&
+        reply !== null &&
+        reply.status < 400 &&
+        /PUT|PATCH|DELETE/.test(row.method)
+      )
+        t.comment(`If-Match is not looked at by ${row.method} ${row.path}: ${reply.status}`)
+    }
+  await unharmed(t, walked)
+})
+
+t.test('what is there already is not created again', async t => {
+  const walked = await walk(t)
+  const again: Record<string, number> = {
+    '/svc/apis/oas': 409,
+    '/api/apis/oas': 409,
+    '/api/apis/streams': 409,
+    '/svc/policies': 409,
+    '/api/portal/policies': 409,
+    '/api/assets': 409,
+    '/api/hooks': 409,
+    '/api/users': 409,
+    '/admin/users': 409,
+    '/admin/organisations': 409
+  }
+  for (const row of endpoints.filter(({ method, path }) => method === 'POST' && path in again)) {
+    const { body, type = 'application/json' } = creation(row.path, walked.furniture.name())!
+    const sending = { path: row.path, body: JSON.stringify(body), headers: { 'Content-Type': type } }
+    const first = await walked.tried('first', row, sending)
+    const second = await walked.tried('again', row, sending)
+    if (first === null || first.status >= 300) t.fail(`${row.path}: ${first?.status} ${first?.text}`)
+    t.equal(second?.status, again[row.path], row.path)
+  }
+  await unharmed(t, walked)
+})
+process.on('exit', () => { for (const [k, v] of [...((globalThis as any).slow ?? new Map())].sort((a: any, b: any) => b[1] - a[1]).slice(0, 40)) console.log('# SLOW', v | 0, String(k).slice(0, 100)) })

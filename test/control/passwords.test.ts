@@ -16,7 +16,7 @@ t.test('what bcrypt would cut off is refused, and matches nothing', async t => {
   const longest = 'ö'.repeat(36)
   const hash = await hashPassword(longest)
   t.equal(await verifyPassword(longest, hash), true)
-  await t.rejects(hashPassword(`${longest}x`), { status: 400 })
+  t.match(await hashPassword(`${longest}x`).catch(cause => cause), { status: 400 })
   t.equal(await verifyPassword(`${longest}x`, hash), false)
 })
 

@@ -15,7 +15,6 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Client } from 'pg'
-import type { Test } from 'tap'
 
 export type PostgresVersion = 13 | 17
 
@@ -38,11 +37,16 @@ export interface TestPostgres {
   hang(isHanging: boolean): Promise<void>
 }
 
+/** A test, or whatever else tells when it is over. */
+export interface Ending {
+  teardown(end: () => unknown): unknown
+}
+
 const PASSWORD = 'pass word/of:the@tests'
 const servers = join(import.meta.dirname, '../servers/node_modules')
 
 /** Takes some two seconds. It ends with the test. */
-export async function postgres(t: Test, { version }: { version: PostgresVersion }): Promise<TestPostgres> {
+export async function postgres(t: Ending, { version }: { version: PostgresVersion }): Promise<TestPostgres> {
   const { bin, user } = place(version)
   const folder = mkdtempSync(join(tmpdir(), 'svc-postgres-'))
   let child: ChildProcess | null = null
@@ -75,6 +79,7 @@ export async function postgres(t: Test, { version }: { version: PostgresVersion 
       stdio: ['ignore', 'ignore', 'pipe']
     })
     child = server
+    const guard = guarded(server.pid, folder)
     let output = ''
     await new Promise<void>((resolve, reject) => {
       // Tests of the whole file end when nothing is left to do: a server that runs is nothing to wait for.
@@ -89,6 +94,7 @@ export async function postgres(t: Test, { version }: { version: PostgresVersion 
         if (output.length > 100_000) output = ''
       })
       server.on('exit', () => {
+        guard.kill('SIGKILL')
         if (child === server) child = null
         reject(new Error(`PostgreSQL ${version} ended: ${output}`))
       })
@@ -145,6 +151,17 @@ export async function postgres(t: Test, { version }: { version: PostgresVersion 
       for (const one of [pid, ...children(pid)]) process.kill(one, signal)
     }
   }
+}
+
+/** A process that ends the server when this one dies before it could: its standard input ends then. */
+function guarded(pid: number | undefined, folder: string): ChildProcess {
+  const guard = spawn('sh', ['-c', `read line; kill -QUIT ${pid}; sleep 1; rm -rf '${folder}'`], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true
+  })
+  guard.unref()
+  ;(guard.stdin as Socket).unref()
+  return guard
 }
 
 /** Processes whose parent it is. Linux only, as the servers. */

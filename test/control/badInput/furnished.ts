@@ -47,7 +47,10 @@ export function richApi(id: string): Record<string, unknown> {
       post: {
         operationId: 'pet',
         tags: ['pets'],
-        requestBody: { required: true, content: { 'application/json': { schema: { $ref: '#/components/schemas/Pet' } } } },
+        requestBody: {
+          required: true,
+          content: { 'application/json': { schema: { $ref: '#/components/schemas/Pet' } } }
+        },
         responses: { 200: { description: 'done', content: { 'application/json': { example: { a: 1 } } } } }
       }
     }
@@ -64,7 +67,11 @@ export function richApi(id: string): Record<string, unknown> {
     paths
   ) as Record<string, any>
   const Pet = { type: 'object', required: ['name'], properties: { name: { type: 'string', pattern: '^a+$' } } }
-  return { ...document, servers: [{ url: 'http://pets.example/v1' }], components: { ...document.components, schemas: { Pet } } }
+  return {
+    ...document,
+    servers: [{ url: 'http://pets.example/v1' }],
+    components: { ...document.components, schemas: { Pet } }
+  }
 }
 
 export function streamApi(id: string): Record<string, unknown> {
@@ -86,7 +93,14 @@ export function creation(path: string, name: string): Creation | null {
     case '/api/apis/streams':
       return { body: streamApi(name), type: MEDIA_TYPE }
     case '/api/apis/oas/import':
-      return { body: { openapi: '3.0.3', info: { title: name, version: '1' }, servers: [{ url: 'http://a.example' }], paths: {} } }
+      return {
+        body: {
+          openapi: '3.0.3',
+          info: { title: name, version: '1' },
+          servers: [{ url: 'http://a.example' }],
+          paths: {}
+        }
+      }
     case '/svc/keys/create':
     case '/api/keys':
       return { body: { ...rights('nothing'), alias: name, tags: ['a'], meta_data: { a: 1 }, rate: 10, per: 60 } }
@@ -98,7 +112,7 @@ export function creation(path: string, name: string): Creation | null {
     case '/api/hooks':
       return { body: { webhook_id: name, method: 'POST', target_path: 'https://a.example/', header_map: { a: 'b' } } }
     case '/api/users':
-      return { body: { email_address: `${name}@a.example`, first_name: 'A', user_permissions: { apis: 'read' } } }
+      return { body: { email_address: `${name}@a.example`, first_name: 'A', last_name: 'B', user_permissions: { apis: 'read' } } }
     case '/api/users/search':
       return { body: { email_addresses: [`${name}@a.example`] } }
     case '/admin/users':
@@ -160,7 +174,13 @@ const places: readonly Place[] = [
     make: async (gw, name) => ({ userId: (await create(gw, '/admin/users', name)).Meta.id })
   },
   { start: '/api/usergroups', make: async (gw, name) => ({ id: (await create(gw, '/api/usergroups', name)).Meta }) },
-  { start: '/admin/organisations', make: async (gw, name) => (await create(gw, '/admin/organisations', name), { id: name }) },
+  {
+    start: '/admin/organisations',
+    async make(gw, name) {
+      await create(gw, '/admin/organisations', name)
+      return { id: name }
+    }
+  },
   { start: '/api/certs', make: async (gw, name) => ({ certId: await newCertificate(gw, name) }) },
   { start: '/certs', make: async (gw, name) => ({ certificateId: await newCertificate(gw, name) }) },
   { start: '/svc/certs', make: async (gw, name) => ({ certID: await newCertificate(gw, name) }) },
