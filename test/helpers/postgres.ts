@@ -37,6 +37,12 @@ export interface TestPostgres {
   hang(isHanging: boolean): Promise<void>
 }
 
+export interface PostgresGiven {
+  readonly version: PostgresVersion
+  /** A commit waits for the disk. The machine does not fail in tests, and killed processes lose nothing without it. */
+  readonly sync?: boolean
+}
+
 /** A test, or whatever else tells when it is over. */
 export interface Ending {
   teardown(end: () => unknown): unknown
@@ -46,7 +52,7 @@ const PASSWORD = 'pass word/of:the@tests'
 const servers = join(import.meta.dirname, '../servers/node_modules')
 
 /** Takes some two seconds. It ends with the test. */
-export async function postgres(t: Ending, { version }: { version: PostgresVersion }): Promise<TestPostgres> {
+export async function postgres(t: Ending, { version, sync = false }: PostgresGiven): Promise<TestPostgres> {
   const { bin, user } = place(version)
   const folder = mkdtempSync(join(tmpdir(), 'svc-postgres-'))
   let child: ChildProcess | null = null
@@ -69,8 +75,7 @@ export async function postgres(t: Ending, { version }: { version: PostgresVersio
       port,
       listen_addresses: '127.0.0.1',
       unix_socket_directories: '',
-      // The machine does not fail in tests; killed processes lose nothing without it.
-      fsync: 'off',
+      fsync: sync ? 'on' : 'off',
       max_connections: 60
     }
     const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
@@ -196,7 +201,7 @@ function copied(native: string, name: string): string {
   const copy = join(tmpdir(), `svc-${name}-${version}`)
   if (existsSync(copy) && statSync(copy).uid === 0) return copy
   const fresh = mkdtempSync(`${copy}-`)
-  cpSync(native, fresh, { recursive: true, verbatimSymlinks: true, mode: 0 })
+  cpSync(native, fresh, { recursive: true, verbatimSymlinks: true })
   chmodSync(fresh, 0o755)
   try {
     renameSync(fresh, copy)
