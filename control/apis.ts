@@ -87,14 +87,14 @@ async function keep(
   const api = await apis.save(given, replaces?.id ?? null, {
     at,
     escapeDots: settings.management.escape_dots_in_oas_paths,
-    commit({ write, rev, before, after, stored }) {
+    commit({ write, claims, rev, before, after, stored }) {
       if (before !== null) {
         matched(rev - 1)
         changed(before.document, after!.document)
       }
       saved = rev
       const written = { id: write.id, org: after!.orgId, body: stored }
-      return store.commit([write, ...revisionWrites('api', written, rev, { at, caller, summary })])
+      return store.commit([write, ...claims, ...revisionWrites('api', written, rev, { at, caller, summary })])
     }
   })
   return { api, rev: saved }
@@ -103,9 +103,9 @@ async function keep(
 /** @throws Refused */
 export async function removeApi(api: Api, { caller, matched }: Asked, { store, apis }: ControlTools): Promise<void> {
   await toldClearly(caller, () =>
-    apis.remove(api.id, ({ write, rev }) => {
+    apis.remove(api.id, ({ write, claims, rev }) => {
       matched(rev)
-      return store.commit([write, ...revisionDeletions('api', api.id, rev)])
+      return store.commit([write, ...claims, ...revisionDeletions('api', api.id, rev)])
     })
   )
 }

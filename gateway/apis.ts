@@ -8,9 +8,11 @@ import { unescapeDots } from './documents/dots.ts'
 import { namedId, type Reading, readApi, withId } from './documents/readApi.ts'
 import { fromStored, toStored } from './documents/storedApi.ts'
 import { queue, slices } from './documents/turns.ts'
+import { ApiRefused, listenPaths, placeOf } from './listenPaths.ts'
 import type { Document, Revision, Sequence, Store, Write } from './store/store.ts'
 
 export type * from './api.ts'
+export { ApiRefused } from './listenPaths.ts'
 
 /** Changed ones come as they are now; removed ones by id. When it resolves, requests are served by them. */
 export type ApisListener = (changed: readonly Api[], removed: readonly string[]) => void | Promise<void>
@@ -18,6 +20,8 @@ export type ApisListener = (changed: readonly Api[], removed: readonly string[])
 /** A write of an API, checked and about to be committed. */
 export interface ApiWrite {
   readonly write: Write
+  /** Committed with it: who has a listen path, so that no two processes give it away. */
+  readonly claims: readonly Write[]
   /** That the document has afterwards; of a deletion, the one that it had. */
   readonly rev: Revision
   /** Null: it is new. */
@@ -80,18 +84,6 @@ export interface Apis {
   onChange(listener: ApisListener): () => void
   /** Hears of no more changes. */
   close(): void
-}
-
-/** Why an API cannot be written. */
-export class ApiRefused extends Error {
-  readonly reason: 'unknown' | 'id taken' | 'other id' | 'path taken' | 'file'
-  /** Who has the path. */
-  readonly holder: Api | null
-  constructor(reason: ApiRefused['reason'], message: string, holder: Api | null = null) {
-    super(message)
-    this.reason = reason
-    this.holder = holder
-  }
 }
 
 export interface ApisGiven {
@@ -284,7 +276,9 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
     return ids.length === 0 ? undefined : applying(() => refresh(ids))
   })
 
-  const alone: ApiCommit = ({ write }) => store.commit([write])
+  const alone: ApiCommit = ({ write, claims }) => store.commit([write, ...claims])
+
+  const claims = listenPaths(store, matching)
 
   return {
     get: id => state.get(id)?.api ?? null,
@@ -323,13 +317,16 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
         const updated = at ?? null
         const created = before === null ? updated : before.created
         const form = { escapeDots }
-        const sequence = await commit({
+        const claimed = await claims.moved(api, before?.place ?? null, place)
+        const what: ApiWrite = {
           write: { kind: 'api', id, org: orgId, body: toStored({ document: body, created, updated }, form), expect },
+          claims: claimed,
           rev,
           before: before?.api ?? null,
           after: api,
           stored: toStored({ document: body, created: null, updated: null }, form)
-        })
+        }
+        const sequence = await claims.committed(api, () => commit(what))
         written.set(id, { api, rev, sequence, created, updated, place, stamp: stampOf({ rev, sequence }) })
         try {
           await changes.publish([{ sequence, kind: 'api', id, deleted: false }])
@@ -340,9 +337,10 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
       }),
     remove: (id, commit = alone) =>
       writing(async () => {
-        const { api, rev } = writable(id)
+        const { api, rev, place } = writable(id)
         const write = { kind: 'api', id, body: null, expect: rev } as const
-        const sequence = await commit({ write, rev, before: api, after: null, stored: null })
+        const claimed = await claims.moved(api, place, null)
+        const sequence = await commit({ write, claims: claimed, rev, before: api, after: null, stored: null })
         await changes.publish([{ sequence, kind: 'api', id, deleted: true }])
       }),
     onChange(listener) {
@@ -358,10 +356,6 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
 
 function kept(api: Api, given: Omit<Kept, 'api' | 'place'>): Kept {
   return { ...given, api, place: placeOf(api) }
-}
-
-function placeOf({ active, internal, domain, listenSegments }: Api): string | null {
-  return active && !internal ? `${domain}/${listenSegments.map(segment => segment ?? '{}').join('/')}` : null
 }
 
 function stampOf({ rev, sequence }: Pick<Document, 'rev' | 'sequence'>): string {

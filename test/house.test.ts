@@ -14,7 +14,7 @@ const floors: readonly (readonly string[])[] = [
   ['gateway/paths.ts', 'gateway/addresses.ts', 'gateway/limits/', 'gateway/store/', 'gateway/refusals.ts'],
   ['gateway/changes/', 'gateway/counters/', 'gateway/jwks/'],
   ['gateway/api.ts', 'gateway/documents/', 'gateway/keys/', 'gateway/events.ts'],
-  ['gateway/apis.ts', 'gateway/exchange.ts'],
+  ['gateway/apis.ts', 'gateway/listenPaths.ts', 'gateway/exchange.ts'],
   ['gateway/answer.ts', 'gateway/framing.ts', 'gateway/pipeline.ts', 'gateway/values.ts', 'gateway/variables.ts'],
   ['gateway/proxy/'],
   ['gateway/steps/'],

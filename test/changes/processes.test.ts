@@ -150,3 +150,21 @@ t.test('while the database is away, what is known is served and what is not is n
   t.equal(count('the database is away'), 1)
   t.ok(count('quota counters cannot be saved') > 0)
 })
+
+t.test('a listen path is given once, whichever processes are asked at the same time', async t => {
+  const settings = documents(await server.database())
+  const both = [await gateway(t, { settings }), await gateway(t, { settings })]
+  for (let round = 0; round < 5; round++) {
+    const path = { server: { listenPath: { value: `/path-${round}/`, strip: true } } }
+    const answers = await Promise.all(
+      both.map((gw, i) => gw.svc('POST', '/svc/apis/oas', api(`api-${round}-${i}`, 'svc://echo', path)))
+    )
+    t.same(answers.map(({ status }) => status).sort(), [200, 409])
+    const [winner] = answers.flatMap(({ status, body }) => (status === 200 ? [body.key] : []))
+    const other = both[Number(winner.at(-1)) === 0 ? 1 : 0]!
+    await soon(t, 'the other process has it', 200, () => other.get(`/path-${round}/`))
+    t.equal((await other.svc('DELETE', `/svc/apis/oas/${winner}`)).status, 200)
+    const next = api(`next-${round}`, 'svc://echo', path)
+    await soon(t, 'what was given back is free', 200, () => both[round % 2]!.svc('POST', '/svc/apis/oas', next))
+  }
+})

@@ -19,7 +19,7 @@ export class Definitions {
 
   constructor(document: Readonly<Members>) {
     this.document = document
-    this.is30 = String(document.openapi).startsWith('3.0')
+    this.is30 = typeof document.openapi === 'string' && document.openapi.startsWith('3.0')
   }
 
   /** What a reference names, or why it names nothing. */
