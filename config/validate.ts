@@ -17,9 +17,21 @@ export interface Fault {
 export class Invalid extends Error {
   readonly faults: readonly Fault[]
   constructor(faults: readonly Fault[]) {
-    super(faults.map(({ path, message }) => (path === '' ? message : `${path} ${message}`)).join('; '))
+    super(messageOf(faults))
     this.faults = faults
   }
+}
+
+/** Characters. A name may be as long as a body is, and every fault below it repeats it. */
+const LONGEST_MESSAGE = 100_000
+
+function messageOf(faults: readonly Fault[]): string {
+  let text = ''
+  for (const { path, message } of faults) {
+    text += `${text === '' ? '' : '; '}${path === '' ? message : `${path} ${message}`}`
+    if (text.length > LONGEST_MESSAGE) return `${text.slice(0, LONGEST_MESSAGE)}…`
+  }
+  return text
 }
 
 // multipleOf: 0.01 refuses honest values such as 4.18 without a precision; int64 travels as a JSON number and is
@@ -30,6 +42,8 @@ const thorough = prepared(new Ajv2020({ ...options, allErrors: true }))
 
 /** An input of more values is told its first fault alone: a list of millions of faults would hold up everyone. */
 const MOST_VALUES = 20_000
+/** So is one with longer names: each fault below one repeats it. */
+const LONGEST_NAME = 1000
 
 function prepared(ajv: Ajv2020): Ajv2020 {
   // Keywords that carry meaning for people alone.
@@ -83,12 +97,17 @@ function telling(errors: readonly ErrorObject[]): readonly ErrorObject[] {
   return errors.filter(error => !isNoise(error) || !told.has(error.instancePath))
 }
 
-/** How many values lie in it, itself included; counted no further than just above `most`. */
+/** How many values lie in it, itself included; counted no further than just above `most`. Behind a long name are too many. */
 function valuesOf(value: unknown, most: number): number {
   if (typeof value !== 'object' || value === null) return 1
-  const inner: readonly unknown[] = Array.isArray(value) ? value : Object.values(value)
   let count = 1
-  for (let i = 0; i < inner.length && count <= most; i++) count += valuesOf(inner[i], most - count)
+  if (Array.isArray(value))
+    for (let i = 0; i < value.length && count <= most; i++) count += valuesOf(value[i], most - count)
+  else
+    for (const [name, inner] of Object.entries(value)) {
+      count += name.length > LONGEST_NAME ? most : valuesOf(inner, most - count)
+      if (count > most) break
+    }
   return count
 }
 

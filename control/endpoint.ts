@@ -73,9 +73,25 @@ export class Refused extends Error {
   }
 }
 
-/** Faults as the interface tells them; of very many the first. */
+const MOST_TOLD = 1000
+/** Characters of one, and of all. A name may be as long as the body, and each fault below it repeats it. */
+const LONGEST_TOLD = 1000
+const MOST_CHARACTERS = 200_000
+
+/** Faults as the interface tells them: of very many the first, of very long ones the beginning. */
 export function toldFaults(faults: readonly Fault[]): { pointer: string; message: string }[] {
-  return faults.slice(0, 1000).map(({ path, message }) => ({ pointer: path, message }))
+  const told: { pointer: string; message: string }[] = []
+  let characters = 0
+  for (const { path, message } of faults) {
+    told.push({ pointer: beginning(path), message: beginning(message) })
+    characters += path.length + message.length
+    if (told.length === MOST_TOLD || characters > MOST_CHARACTERS) break
+  }
+  return told
+}
+
+function beginning(text: string): string {
+  return text.length > LONGEST_TOLD ? `${text.slice(0, LONGEST_TOLD)}…` : text
 }
 
 /** The revision of a document as HTTP names it (RFC 9110 §8.8.3): strong, the number itself. */

@@ -166,7 +166,9 @@ function find(rows: readonly Row[], method: string, path: string): Found | Nothi
 
 /** Who spells a segment out comes before who has a parameter there, from the left: the first row that fits is the one. */
 function byPlainness(a: Row, b: Row): number {
-  for (let i = 0; i < a.segments.length && i < b.segments.length; i++) {
+  // Only rows of one length can fit one path; compared with others, the order would not be one.
+  if (a.segments.length !== b.segments.length) return a.segments.length - b.segments.length
+  for (let i = 0; i < a.segments.length; i++) {
     const [one, other] = [a.segments[i] === null, b.segments[i] === null]
     if (one !== other) return one ? 1 : -1
   }
@@ -212,6 +214,8 @@ async function read(
     changed: (before: unknown, after: unknown) => recorder?.changed(before, after)
   }
   if (bodyForm !== 'none') {
+    if ((req.headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity')
+      throw new Refused(415, 'Compressed bodies are not supported: send it without Content-Encoding')
     const bytes = await collect(req, res, bounds)
     const tellsMore = door === 'gateway'
     const common = door === 'management' || door === 'admin' ? EMPTY : malformed

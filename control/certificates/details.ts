@@ -1,25 +1,19 @@
 import type { X509Certificate } from 'node:crypto'
+import { type AsnType, BaseStringBlock, Constructed, fromBER, ObjectIdentifier } from 'asn1js'
 import type { Certificate, Name } from '../../config/shape/certificate.ts'
-import {
-  childrenOf,
-  type Element,
-  element,
-  explicit,
-  OID,
-  octets,
-  oid,
-  oidText,
-  SEQUENCE,
-  SET,
-  Unreadable
-} from './der.ts'
 
 /** What is told of a certificate (specification, Certificate object), read once when it comes. */
 
 /** Of a time that never was: public keys have none. */
 const NEVER = '0001-01-01T00:00:00Z'
-const SUBJECT_ALT_NAME = '2.5.29.17'
-const DNS_NAME = 0x82
+/** asn1js reads everything before anything is asked for; this much takes some milliseconds, and no honest certificate is larger. */
+const limits = { maxNodes: 1000, maxDepth: 16, parseEmbedded: false }
+
+/** Class of the tags `[0]`, `[1]`, … as asn1js counts. */
+const CONTEXT = 3
+
+/** Names or times that cannot be told. */
+export class Unreadable extends Error {}
 
 /** Attributes with a member of their own (X.520 §6, RFC 5280 appendix A). */
 const lists = {
@@ -38,14 +32,13 @@ const texts = { '2.5.4.3': 'CommonName', '2.5.4.5': 'SerialNumber' } as const sa
  * @throws Unreadable where names or times are none
  */
 export function details(certificate: X509Certificate, id: string, hasPrivate: boolean): Certificate {
-  const [tbs] = childrenOf(element(certificate.raw), SEQUENCE)
-  const members = childrenOf(tbs, SEQUENCE)
-  // The version may be left out (X.509 version 1).
-  const [, , issuer, , subject] = members[0]?.tag === explicit(0) ? members.slice(1) : members
+  const members = parts(parts(parsed(certificate.raw))[0])
+  // The version, [0], may be left out (X.509 version 1); then serial number, signature, issuer, validity, subject.
+  const [, , issuer, , subject] = members[0]?.idBlock.tagClass === CONTEXT ? members.slice(1) : members
   return {
     id,
     fingerprint: fingerprint(certificate),
-    dns_names: dnsNames(members.find(({ tag }) => tag === explicit(3))),
+    dns_names: dnsNames(certificate),
     has_private: hasPrivate,
     is_ca: certificate.ca,
     not_before: time(certificate.validFromDate),
@@ -98,63 +91,48 @@ function emptyName() {
 }
 
 /** All attributes in their order; of several common names the last counts. */
-function name(found: Element | undefined): Name {
+function name(found: AsnType | undefined): Name {
   const out = emptyName()
-  for (const set of childrenOf(found, SEQUENCE))
-    for (const attribute of childrenOf(set, SET)) {
-      const [type, value] = childrenOf(attribute, SEQUENCE)
-      if (type === undefined || value === undefined) throw new Unreadable('a name without a value')
-      const text = textOf(value)
-      const key = oidText(type)
-      out.Names.push({ Type: oid(type), Value: text })
-      if (Object.hasOwn(lists, key)) out[lists[key as keyof typeof lists]].push(text)
-      if (Object.hasOwn(texts, key)) out[texts[key as keyof typeof texts]] = text
-    }
+  for (const attribute of parts(found).flatMap(parts)) {
+    const [type, value] = parts(attribute)
+    if (!(type instanceof ObjectIdentifier) || value === undefined) throw new Unreadable('no attribute')
+    const key = type.getValue()
+    const numbers = key.split('.').map(Number)
+    if (!numbers.every(Number.isFinite)) throw new Unreadable('no object identifier')
+    const text = textOf(value)
+    out.Names.push({ Type: numbers, Value: text })
+    if (Object.hasOwn(lists, key)) out[lists[key as keyof typeof lists]].push(text)
+    if (Object.hasOwn(texts, key)) out[texts[key as keyof typeof texts]] = text
+  }
   return out
 }
 
-/** A value in its own alphabet (X.680 §41); what is no text stands in hexadecimal, as RFC 4514 §2.4 writes it. */
-function textOf({ tag, content, whole }: Element): string {
-  switch (tag) {
-    case 0x0c: // UTF8String
-      return content.toString('utf8')
-    case 0x12: // NumericString
-    case 0x13: // PrintableString
-    case 0x16: // IA5String
-    case 0x1a: // VisibleString
-    case 0x14: // TeletexString: Latin-1, as everybody writes it
-      return content.toString('latin1')
-    case 0x1e: // BMPString: UTF-16, higher byte first
-      if (content.length % 2 === 0) return Buffer.from(content).swap16().toString('utf16le').toWellFormed()
-      break
-    case 0x1c: // UniversalString: UTF-32
-      if (content.length % 4 === 0) return utf32(content)
-  }
-  return `#${whole.toString('hex')}`
-}
-
-function utf32(content: Buffer): string {
-  let text = ''
-  for (let i = 0; i < content.length; i += 4) {
-    const point = content.readUInt32BE(i)
-    text += String.fromCodePoint(point > 0x10ffff ? 0xfffd : point)
-  }
-  return text.toWellFormed()
-}
-
-/** Names of hosts among the other names; none where the extension cannot be read. */
-function dnsNames(extensions: Element | undefined): string[] {
-  if (extensions === undefined) return []
+/** asn1js answers some faults and throws others. */
+function parsed(der: Uint8Array): AsnType | undefined {
   try {
-    const found = childrenOf(childrenOf(extensions, explicit(3))[0], SEQUENCE)
-      .map(extension => childrenOf(extension, SEQUENCE))
-      .find(([type]) => type?.tag === OID && oidText(type) === SUBJECT_ALT_NAME)
-    if (found === undefined) return []
-    return childrenOf(element(octets(found.at(-1))), SEQUENCE)
-      .filter(({ tag }) => tag === DNS_NAME)
-      .map(({ content }) => content.toString('latin1'))
-  } catch (cause) {
-    if (cause instanceof Unreadable) return []
-    throw cause
+    const { offset, result } = fromBER(new Uint8Array(der), limits)
+    return offset === -1 ? undefined : result
+  } catch {
+    return undefined
   }
+}
+
+function parts(found: AsnType | undefined): AsnType[] {
+  if (!(found instanceof Constructed)) throw new Unreadable('an element is missing')
+  return found.valueBlock.value as AsnType[]
+}
+
+/** What is no text stands in hexadecimal, as RFC 4514 §2.4 writes it. */
+function textOf(value: AsnType): string {
+  if (value instanceof BaseStringBlock) return String(value.getValue()).toWellFormed()
+  return `#${Buffer.from(value.valueBeforeDecodeView).toString('hex')}`
+}
+
+/** Node writes commas within a name as an escape, in a name between quotation marks. */
+function dnsNames({ subjectAltName = '' }: X509Certificate): string[] {
+  return subjectAltName
+    .split(', ')
+    .filter(text => text.startsWith('DNS:'))
+    .map(text => text.slice('DNS:'.length))
+    .map(host => (host.startsWith('"') ? JSON.parse(host) : host))
 }

@@ -1,9 +1,7 @@
 import { createPrivateKey, createPublicKey, type KeyObject, X509Certificate } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Refused } from '../endpoint.ts'
-import { childrenOf, element, octets, SEQUENCE, Unreadable } from './der.ts'
-import { decrypted, headersDecrypted } from './encryption.ts'
-import { pemBlocks } from './pem.ts'
-import { readPkcs12 } from './pkcs12.ts'
+import { opened } from './open.ts'
 
 /** What an upload holds: a chain, leaf first, with or without the leaf's private key; or one bare public key. */
 export type Uploaded =
@@ -12,8 +10,11 @@ export type Uploaded =
 
 /** Longest upload, bytes. */
 export const LARGEST_UPLOAD = 1_048_576
-const LARGEST_CERTIFICATE = 262_144
+/** OpenSSL and asn1js take some 50 ms for the worst of this length. */
+const LARGEST_CERTIFICATE = 65_536
+const LONGEST_PASSWORD = 1024
 const MOST_CERTIFICATES = 20
+const MOST_BLOCKS = 50
 const NOT_PEM = 'Failed to decode certificate. It should be PEM encoded.'
 const KEY_TYPES = new Set(['rsa', 'rsa-pss', 'ec', 'ed25519', 'ed448'])
 
@@ -24,14 +25,9 @@ const KEY_TYPES = new Set(['rsa', 'rsa-pss', 'ec', 'ed25519', 'ed448'])
  */
 export async function readUpload(bytes: Buffer, password: string, now: number): Promise<Uploaded> {
   if (bytes.length > LARGEST_UPLOAD) throw new Refused(413, 'Request Entity Too Large')
+  if (password.length > LONGEST_PASSWORD) throw new Refused(400, 'The password is wrong')
   const isDer = bytes[0] === 0x30
-  try {
-    const found = isDer ? await fromPkcs12(bytes, password) : await fromPem(bytes.toString('latin1'), password)
-    return checked(found, now)
-  } catch (cause) {
-    if (cause instanceof Unreadable) throw new Refused(400, NOT_PEM)
-    throw cause
-  }
+  return checked(isDer ? await fromPkcs12(bytes, password) : await fromPem(bytes.toString('latin1'), password), now)
 }
 
 interface Found {
@@ -40,34 +36,44 @@ interface Found {
   readonly publicKeys: readonly KeyObject[]
 }
 
+/** The blocks of a text (RFC 7468), each as it stands; what is between them is for people. @throws Refused 400 */
+function pemBlocks(text: string): { readonly type: string; readonly block: string }[] {
+  const pieces = text.split(/^(?=-----BEGIN )/m, MOST_BLOCKS + 2).filter(piece => piece.startsWith('-----BEGIN '))
+  if (pieces.length > MOST_BLOCKS) throw new Refused(400, NOT_PEM)
+  return pieces.map(piece => {
+    const [block, type] = /^-----BEGIN ([A-Z0-9 ]{1,60})-----[\s\S]*?\n-----END \1-----/.exec(piece) ?? []
+    if (block === undefined || type === undefined) throw new Refused(400, NOT_PEM)
+    return { type, block }
+  })
+}
+
 async function fromPem(text: string, password: string): Promise<Found> {
   const found = { certificates: [] as X509Certificate[], privateKeys: [] as KeyObject[], publicKeys: [] as KeyObject[] }
-  for (const { type, headers, bytes } of pemBlocks(text)) {
+  for (const { type, block } of pemBlocks(text)) {
     if (type.endsWith('PRIVATE KEY')) {
       if (found.privateKeys.length === 1) throw new Refused(400, 'Found multiple private keys')
-      found.privateKeys.push(await privateKey(type, headers, bytes, password))
+      found.privateKeys.push(await privateKey(type, block, password))
     } else if (type === 'CERTIFICATE' || type === 'X509 CERTIFICATE') {
-      found.certificates.push(certificate(bytes))
+      found.certificates.push(await certificate(derOf(block)))
       if (found.certificates.length > MOST_CERTIFICATES) throw tooMany()
     } else if (type === 'PUBLIC KEY' || type === 'RSA PUBLIC KEY') {
-      found.publicKeys.push(publicKey(type, bytes))
+      found.publicKeys.push(keyOf(() => createPublicKey(block)))
       if (found.publicKeys.length > 1) throw new Refused(400, 'Found multiple public keys')
     } else if (type !== 'EC PARAMETERS') {
       // Those of an elliptic curve stand in its key as well.
       throw new Refused(400, `A PEM block of the type ${type} is neither a certificate nor a key`)
     }
   }
-  if (found.certificates.length + found.privateKeys.length + found.publicKeys.length === 0)
-    throw new Refused(400, NOT_PEM)
   return found
 }
 
 async function fromPkcs12(bytes: Buffer, password: string): Promise<Found> {
-  const { certificates, privateKeys } = await readPkcs12(bytes, password)
+  const { certificates, privateKey } = await opened({ kind: 'pkcs12', bytes, password })
   if (certificates.length > MOST_CERTIFICATES) throw tooMany()
-  const read = certificates.map(certificate)
-  const keys = privateKeys.map(der => keyOf(() => createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })))
-  return { certificates: inOrder(read, keys[0] ?? null), privateKeys: keys, publicKeys: [] }
+  const read: X509Certificate[] = []
+  for (const der of certificates) read.push(await certificate(der))
+  const privateKeys = privateKey === null ? [] : [keyOf(() => privateKey)]
+  return { certificates: inOrder(read, privateKey), privateKeys, publicKeys: [] }
 }
 
 const tooMany = () => new Refused(400, `A chain has at most ${MOST_CERTIFICATES} certificates`)
@@ -82,7 +88,7 @@ function checked({ certificates, privateKeys, publicKeys }: Found, now: number):
     return { chain: null, privateKey: null, publicKey: bare }
   }
   const leaf = certificates[0]
-  if (leaf === undefined) throw new Refused(400, 'A private key needs its certificate')
+  if (leaf === undefined) throw new Refused(400, key === null ? NOT_PEM : 'A private key needs its certificate')
   if (leaf.validToDate.getTime() < now) throw new Refused(400, 'certificate is expired')
   if (key !== null && !leaf.checkPrivateKey(key))
     throw new Refused(400, 'The private key does not belong to the first certificate, which must be the leaf')
@@ -107,8 +113,10 @@ function inOrder(certificates: readonly X509Certificate[], key: KeyObject | null
 }
 
 /** @throws Refused 400 */
-function certificate(der: Buffer): X509Certificate {
+async function certificate(der: Uint8Array): Promise<X509Certificate> {
   if (der.length > LARGEST_CERTIFICATE) throw new Refused(400, `A certificate has at most ${LARGEST_CERTIFICATE} bytes`)
+  // A chain that is made to be slow holds nobody up for longer than one of its certificates.
+  await nextTurn()
   try {
     return new X509Certificate(der)
   } catch {
@@ -116,35 +124,35 @@ function certificate(der: Buffer): X509Certificate {
   }
 }
 
-function publicKey(type: string, der: Buffer): KeyObject {
-  return keyOf(() => createPublicKey({ key: der, format: 'der', type: type === 'PUBLIC KEY' ? 'spki' : 'pkcs1' }))
-}
+const derOf = (block: string) => Buffer.from(block.replace(/^-.*$/gm, ''), 'base64')
 
-const FORMS = { 'PRIVATE KEY': 'pkcs8', 'RSA PRIVATE KEY': 'pkcs1', 'EC PRIVATE KEY': 'sec1' } as const
+const FORMS = new Set(['PRIVATE KEY', 'RSA PRIVATE KEY', 'EC PRIVATE KEY', 'ENCRYPTED PRIVATE KEY'])
 
-/** @throws Refused 400; Unreadable */
-async function privateKey(type: string, headers: string, der: Buffer, password: string): Promise<KeyObject> {
-  const isEncrypted = type === 'ENCRYPTED PRIVATE KEY' || /^Proc-Type: *4,ENCRYPTED/im.test(headers)
-  if (isEncrypted && password === '')
+/** @throws Refused 400 */
+async function privateKey(type: string, block: string, password: string): Promise<KeyObject> {
+  if (!FORMS.has(type)) throw new Refused(400, `A ${type} is not supported`)
+  const isLocked = type === 'ENCRYPTED PRIVATE KEY' || /^Proc-Type: *4,ENCRYPTED/im.test(block)
+  if (isLocked && password === '')
     throw new Refused(400, 'The private key is encrypted: send its password in the form field password')
   if (type === 'ENCRYPTED PRIVATE KEY') {
-    const [algorithm, encrypted] = childrenOf(element(der), SEQUENCE)
-    const key = await decrypted(algorithm, octets(encrypted), password)
-    return keyOf(() => createPrivateKey({ key, format: 'der', type: 'pkcs8' }))
+    const { privateKey } = await opened({ kind: 'pkcs8', bytes: derOf(block), password })
+    return keyOf(() => privateKey)
   }
-  if (!Object.hasOwn(FORMS, type)) throw new Refused(400, `A ${type} is not supported`)
-  const key = isEncrypted ? headersDecrypted(headers, der, password) : der
-  return keyOf(() => createPrivateKey({ key, format: 'der', type: FORMS[type as keyof typeof FORMS] }))
+  // Encryption headers derive the key in one round. A PRIVATE KEY has none, but with a password OpenSSL would take
+  // PKCS#8 encryption there too, however much work it asks for.
+  const passphrase = isLocked && type !== 'PRIVATE KEY' ? password : ''
+  return keyOf(() => createPrivateKey({ key: block, format: 'pem', ...(passphrase === '' ? {} : { passphrase }) }))
 }
 
 /** @throws Refused 400 */
-function keyOf(read: () => KeyObject): KeyObject {
-  let key: KeyObject
+function keyOf(read: () => KeyObject | null): KeyObject {
+  let key: KeyObject | null
   try {
     key = read()
-  } catch {
-    throw new Refused(400, 'The key cannot be read')
+  } catch (cause) {
+    const isWrong = (cause as NodeJS.ErrnoException).code === 'ERR_OSSL_BAD_DECRYPT'
+    throw new Refused(400, isWrong ? 'The password is wrong' : 'The key cannot be read')
   }
-  if (KEY_TYPES.has(key.asymmetricKeyType ?? '')) return key
+  if (key !== null && KEY_TYPES.has(key.asymmetricKeyType ?? '')) return key
   throw new Refused(400, 'A key is RSA, of an elliptic curve, Ed25519 or Ed448')
 }

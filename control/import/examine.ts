@@ -46,7 +46,7 @@ const REQUESTS = new Set(['parameters', 'requestBody'])
 
 /** Tells every keyword of a description that has no effect in the API made of it. */
 export function examine({ document, origins, root }: Source, acting: Acting, told: Report): void {
-  const later = String(document.openapi).startsWith('3.1.')
+  const later = typeof document.openapi === 'string' && document.openapi.startsWith('3.1.')
   visit(document, { kind: 'document', form: 'one' }, { file: root, pointer: '' })
   if (document.security !== undefined && !acting.authentication)
     told.at({ file: root, pointer: '/security' }, 'security', 'ignored', 'authentication is off')

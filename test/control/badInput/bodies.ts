@@ -13,10 +13,14 @@ export interface Bad {
    * stumble.
    */
   readonly taken: 'never' | 'open' | 'any'
+  /** Takes long to be read: tried once a shape, or once a form of bodies. */
+  readonly large?: 'shape' | 'form'
 }
 
 const never = (body: string | Buffer, type?: string): Bad => ({ body, taken: 'never', ...(type ? { type } : {}) })
 const open = (body: string | Buffer, type?: string): Bad => ({ body, taken: 'open', ...(type ? { type } : {}) })
+const large = (bad: Bad): Bad => ({ ...bad, large: 'shape' })
+const huge = (bad: Bad): Bad => ({ ...bad, large: 'form' })
 const any = (body: string | Buffer, type?: string): Bad => ({ body, taken: 'any', ...(type ? { type } : {}) })
 
 export const LONG = 'x'.repeat(1_000_000)
@@ -46,10 +50,15 @@ const texts: Record<string, Bad> = {
   'a large integer alone': never('99999999999999999999'),
   '100 levels': open(nested(99, '{"a":', '}').replace('}', '1}')),
   '101 levels': never(nested(101, '{"a":', '}').replace('}', '1}')),
-  '100,000 levels': never(nested(100_000, '[', ']')),
-  '100,000 levels that nobody closes': never('{"a":'.repeat(100_000)),
-  'a long member': open(JSON.stringify({ [LONG]: 1 })),
-  'a long text': open(JSON.stringify({ alias: LONG, id: LONG, name: LONG, policy: LONG })),
+  '100,000 levels': large(never(nested(100_000, '[', ']'))),
+  '100,000 levels that nobody closes': large(never('{"a":'.repeat(100_000))),
+  'a long member': large(open(JSON.stringify({ [LONG]: 1 }))),
+  'many faults below a long name': large(
+    open(
+      JSON.stringify({ access_rights: { [LONG]: Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [i, 1])) } })
+    )
+  ),
+  'a long text': large(open(JSON.stringify({ alias: LONG, id: LONG, name: LONG, policy: LONG }))),
   'no UTF-8': never(Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d])),
   'an overlong NUL': never(Buffer.from([0x7b, 0x22, 0xc0, 0x80, 0x22, 0x3a, 0x31, 0x7d])),
   'UTF-16 with its mark': never(Buffer.from('\ufeff{}', 'utf16le')),
@@ -59,8 +68,10 @@ const texts: Record<string, Bad> = {
   NUL: open('{"\\u0000":1}'),
   'NUL itself': never('{"a":"\0"}'),
   'a name that turns the writing around': open('{"\u202egnihtemos":1}'),
-  'many members': open(JSON.stringify(Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`m${i}`, i])))),
-  'a million wrong members': open(JSON.stringify({ apply_policies: new Array(1_000_000).fill(1), tags: 1 })),
+  'many members': huge(
+    open(JSON.stringify(Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`m${i}`, i]))))
+  ),
+  'a million wrong members': huge(open(JSON.stringify({ apply_policies: new Array(1_000_000).fill(1), tags: 1 }))),
   'compressed JSON': { ...never(gzipSync('{}')), headers: { 'Content-Encoding': 'gzip' } },
   'JSON that says to be compressed': { ...never('{}'), headers: { 'Content-Encoding': 'gzip' } },
   'a form': never('a=b&c=d', 'application/x-www-form-urlencoded'),
@@ -101,10 +112,12 @@ const yamls: Record<string, Bad> = {
   'YAML that is no number': never('a: .nan', YAML),
   'YAML 1.1 words': open('a: yes\nb: 0777\nc: 2020-01-01\nd: 1:30', YAML),
   'YAML with tabs': never('a:\n\tb: 1', YAML),
-  'YAML of 100,000 levels': never(nested(100_000, '[', ']'), YAML),
-  'YAML of 10,000 dashes': never('- '.repeat(10_000), YAML),
-  'YAML of 5,000 levels of space': never(Array.from({ length: 700 }, (_, i) => `${' '.repeat(i)}a:`).join('\n'), YAML),
-  'YAML that is too long': never(`a: ${LONG}`, YAML),
+  'YAML of 100,000 levels': large(never(nested(100_000, '[', ']'), YAML)),
+  'YAML of 10,000 dashes': large(never('- '.repeat(10_000), YAML)),
+  'YAML of 5,000 levels of space': large(
+    never(Array.from({ length: 700 }, (_, i) => `${' '.repeat(i)}a:`).join('\n'), YAML)
+  ),
+  'YAML that is too long': large(never(`a: ${LONG}`, YAML)),
   'YAML that is a text': never('hello', YAML),
   'YAML that is nothing': never('# hello', YAML),
   'YAML with NUL': open('a: "\0"', YAML),
@@ -152,7 +165,7 @@ const pem = (inner: string, label = 'CERTIFICATE') => `-----BEGIN ${label}-----\
 const files: Record<string, Bad> = {
   'a zip file that is none': never('PK\x03\x04 nothing', ZIP),
   'a zip file with nothing in it': never(Buffer.concat([Buffer.from('PK\x05\x06'), Buffer.alloc(18)]), ZIP),
-  'a zip bomb': never(zip('a.json', bomb, 50_000_000), ZIP),
+  'a zip bomb': large(never(zip('a.json', bomb, 50_000_000), ZIP)),
   'a zip bomb that says to be small': never(zip('a.json', bomb, 10), ZIP),
   'a zip file of a path outside': never(zip('../../etc/passwd', deflateRawSync('{}'), 2), ZIP),
   'a zip file of a rooted path': never(zip('/etc/passwd', deflateRawSync('{}'), 2), ZIP),
@@ -167,6 +180,11 @@ const files: Record<string, Bad> = {
     ]),
     'multipart/form-data; boundary=b'
   ),
+  'a file of the machine': never('{"url":"file:///etc/passwd"}'),
+  'an address within the machine': never('{"url":"http://127.0.0.1:1/"}'),
+  'an address within the network': never('{"url":"http://[::ffff:169.254.169.254]/latest"}'),
+  'an address of another kind': never('{"url":"gopher://a.example/"}'),
+  'an address that is none': never('{"url":"http://"}'),
   'a form of nothing': never(...form('--b--\n')),
   'a form of another boundary': never(...form(`${part(file, '{}')}--b--\n`, 'other')),
   'a form that nobody ends': never(...form(part(file, '{"a":'))),
@@ -175,16 +193,16 @@ const files: Record<string, Bad> = {
   'a form of a path outside': never(...form(`${part('name="file"; filename="../../etc/passwd"', '{')}--b--\n`)),
   'a form of __proto__': never(...form(`${part('name="__proto__"', '1')}${part('name="constructor"', '1')}--b--\n`)),
   'a form without names': never(...form('--b\n\n{}\n--b--\n')),
-  'a form of 5,000 parts': never(...form(`${part(file, '{}').repeat(5000)}--b--\n`)),
-  'a form of a long head': never(...form(`--b\nX: ${LONG}\n\n{}\n--b--\n`)),
-  'a form of many heads': never(...form(`--b\n${'X: y\n'.repeat(50_000)}\n{}\n--b--\n`)),
+  'a form of 5,000 parts': large(never(...form(`${part(file, '{}').repeat(5000)}--b--\n`))),
+  'a form of a long head': large(never(...form(`--b\nX: ${LONG}\n\n{}\n--b--\n`))),
+  'a form of many heads': large(never(...form(`--b\n${'X: y\n'.repeat(50_000)}\n{}\n--b--\n`))),
   'a PEM file of nothing': never(pem(''), PEM),
   'a PEM file of no base64': never(pem('!!!!'), PEM),
   'a PEM file of nonsense': never(pem('AAAA'), PEM),
   'a PEM file that nobody ends': never('-----BEGIN CERTIFICATE-----\nAAAA', PEM),
   'a PEM file of a key alone': never(pem('AAAA', 'PRIVATE KEY'), PEM),
-  'a PEM file of 5,000': never(pem('MAA=').repeat(5000), PEM),
-  'a PEM file of 1 MB': never(pem(Buffer.alloc(700_000, 0x30).toString('base64')), PEM),
+  'a PEM file of 5,000': large(never(pem('MAA=').repeat(5000), PEM)),
+  'a PEM file of 1 MB': large(never(pem(Buffer.alloc(700_000, 0x30).toString('base64')), PEM)),
   'DER that says to be longer': never(Buffer.from([0x30, 0x84, 0xff, 0xff, 0xff, 0xff, 0x30, 0x80]), PEM),
   'DER of 50,000 levels': never(Buffer.alloc(100_000, Buffer.from([0x30, 0x80])), PEM),
   'PKCS#12 that is none': never(Buffer.from([0x30, 0x82, 0x01, 0x00, 0x02, 0x01, 0x03]), 'application/x-pkcs12'),
@@ -198,9 +216,9 @@ export function bodiesOf(form: BodyForm): readonly (readonly [string, Bad])[] {
 }
 
 /** For rows that read no body: what is sent all the same. */
-export const unasked: readonly Bad[] = [
-  any('{'),
-  any(LONG),
-  any(gzipSync('{}'), 'application/zip'),
-  any('\0'.repeat(1000), 'multipart/form-data; boundary=x')
-]
+export const unasked: Readonly<Record<string, Bad>> = {
+  'half a body that nobody asked for': any('{'),
+  'a long body that nobody asked for': any(LONG),
+  'a compressed body that nobody asked for': any(gzipSync('{}'), 'application/zip'),
+  'a form that nobody asked for': any('\0'.repeat(1000), 'multipart/form-data; boundary=x')
+}

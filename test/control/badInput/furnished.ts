@@ -112,7 +112,14 @@ export function creation(path: string, name: string): Creation | null {
     case '/api/hooks':
       return { body: { webhook_id: name, method: 'POST', target_path: 'https://a.example/', header_map: { a: 'b' } } }
     case '/api/users':
-      return { body: { email_address: `${name}@a.example`, first_name: 'A', last_name: 'B', user_permissions: { apis: 'read' } } }
+      return {
+        body: {
+          email_address: `${name}@a.example`,
+          first_name: 'A',
+          last_name: 'B',
+          user_permissions: { apis: 'read' }
+        }
+      }
     case '/api/users/search':
       return { body: { email_addresses: [`${name}@a.example`] } }
     case '/admin/users':

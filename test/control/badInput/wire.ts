@@ -101,6 +101,9 @@ export function wire(gw: TestGateway, accessKey: string): Wire {
 const INSIDE =
   /\bat [^"]*\.ts|node_modules|file:\/\/|\/work\/|\/tmp\/|\/root\/|\/home\/|SELECT |INSERT |UPDATE svc|SQLITE|sqlite|(?:Type|Range|Reference|Syntax)Error|Cannot (?:read|convert|destructure|set)|is not (?:a function|iterable|defined)|call stack|\[object |ERR_[A-Z]|ENOENT|Unexpected token/
 
+/** Segments that are resolved, however they are written. */
+const DOTS = /(?:\/|%2f)(?:\.|%2e){1,2}(?:\/|%2f|$)/i
+
 /** A refusal needs no more, however much was wrong. */
 const LONGEST_REFUSAL = 300_000
 
@@ -109,12 +112,16 @@ export function wrong({ method, door, path }: Pick<Sending, 'method' | 'door' | 
   const { status, headers, text } = reply
   const type = headers['content-type'] ?? ''
   if (status >= 500) return `status ${status}`
+  // Dots are resolved before anything else: another row answers, or another surface.
+  const leadsElsewhere = DOTS.test(path)
+  if (status < 400 && leadsElsewhere) return null
   if (status < 400) return undescribed(method, pathOf(path), status, type, parsed(text, type))
   if (type !== 'application/json') return `content type ${type}`
   const inside = INSIDE.exec(text)
   if (inside !== null) return `tells ${JSON.stringify(inside[0])}`
   if (text.length > LONGEST_REFUSAL) return `refuses with ${text.length} bytes`
   const body = JSON.parse(text)
+  if (leadsElsewhere) return null
   if (!isErrorOf(door, body)) return 'is not the error of its surface'
   return undescribed(method, pathOf(path), status, type, body)
 }
