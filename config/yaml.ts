@@ -1,4 +1,4 @@
-import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, stringify } from 'yaml'
+import { Document, isAlias, isMap, isPair, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml'
 import { exactInteger, isLarge, isRaw, parseExact, type RawNumber, tooLarge } from './exactJson.ts'
 import { type Fault, Invalid, pointer } from './validate.ts'
 
@@ -12,21 +12,22 @@ import { type Fault, Invalid, pointer } from './validate.ts'
  */
 
 const MAX_DEPTH = 100
-const MAX_JSON = 10 * 1024 * 1024
-// YAML takes some 50 times as long to read as JSON, 5 to 15 µs for each mark that separates values.
-const MAX_YAML = 512 * 1024
-const MAX_MARKS = 40_000
+const MAX_TEXT = 10 * 1024 * 1024
+// YAML takes some 20 times as long to read as JSON, 3 to 15 µs for each mark that separates values.
+const QUICK_YAML = 50_000
+const QUICK_MARKS = 5_000
 const MARK = /[\n\r,:[\]{}?!&*]|-\s/g
 
 /** What becomes of integers that no double carries. */
 export type Integers = 'doubles' | 'exact'
-/** Values that aliases may add to a document. */
+/** Values that aliases and merges may add to a document; of longer texts, every so many characters count as one. */
 const MAX_ALIASED = 20_000
+const ALIASED_TEXT = 100
 const CORE_TAG = /^tag:yaml\.org,2002:(?:str|int|float|bool|null|map|seq)$/
 
 /** @throws Invalid when it is not JSON, too large or nested deeper than 100, or says a member twice */
 export function parseJson(text: string, integers: Integers = 'doubles'): unknown {
-  if (text.length > MAX_JSON) throw fault('', `is longer than ${MAX_JSON} characters`)
+  checkLength(text)
   let value: unknown
   try {
     value = integers === 'exact' ? parseExact(text) : JSON.parse(text)
@@ -37,12 +38,18 @@ export function parseJson(text: string, integers: Integers = 'doubles'): unknown
   return value
 }
 
+/** Whether reading this as YAML holds nobody up for long. What others sent and is not quick belongs on another thread. */
+export function isQuickYaml(text: string): boolean {
+  return text.length <= QUICK_YAML && (text.match(MARK) ?? []).length <= QUICK_MARKS
+}
+
 /**
- * YAML 1.2 with the core schema: one document, plain values, names that are text.
+ * YAML 1.2 with the core schema, and merge keys (`<<`) as YAML 1.1 has them: one document, plain values, names that are
+ * text. 5 MB may take several seconds.
  * @throws Invalid as parseJson does, and for tags, aliases that multiply the document or refer to nothing
  */
 export function parseYaml(text: string, integers: Integers = 'doubles'): unknown {
-  return parsePlacedYaml(text, integers).value
+  return read(text, integers, null).value
 }
 
 /** A document that knows where its values stand in the text. */
@@ -52,12 +59,67 @@ export interface Placed {
   lineOf(path: string): number | null
 }
 
-/** As `parseYaml`, with the places of values. @throws Invalid */
-export function parsePlacedYaml(text: string, integers: Integers = 'doubles'): Placed {
-  if (text.length > MAX_YAML) throw fault('', `is longer than ${MAX_YAML} characters as YAML; send it as JSON`)
-  if ((text.match(MARK) ?? []).length > MAX_MARKS) throw fault('', 'has too many values as YAML; send it as JSON')
+/** The same as it travels between threads. */
+export interface Lined {
+  readonly json: string
+  /** Two numbers for each value, in the order of the JSON text: its line, and how many values it is with those in it. */
+  readonly lines: Int32Array
+}
+
+/** As `parseYaml`, integers exact, with the places of values. @throws Invalid */
+export function parseLinedYaml(text: string): Lined {
+  const { value, line, lines } = read(text, 'exact', new Map())
+  const table: number[] = []
+  const walk = (value: unknown, line: number) => {
+    const start = table.push(line, 1) - 2
+    const inner = lines!.get(value as object)
+    if (inner !== undefined) for (const [name, each] of Object.entries(value as object)) walk(each, inner[name]!)
+    table[start + 1] = (table.length - start) / 2
+  }
+  walk(value, line)
+  return { json: JSON.stringify(value), lines: Int32Array.from(table) }
+}
+
+export function placed({ json, lines }: Lined): Placed {
+  // Whoever has the value may change it.
+  let original: unknown
+  const known = new WeakMap<object, Map<string, number>>()
+  const within = (value: object, start: number) => {
+    const found = new Map<string, number>()
+    let next = start + 1
+    for (const name of Object.keys(value)) {
+      found.set(name, next)
+      next += lines[2 * next + 1]!
+    }
+    known.set(value, found)
+    return found
+  }
+  return {
+    value: parseExact(json),
+    lineOf(path) {
+      original ??= JSON.parse(json)
+      let value = original
+      let at = 0
+      for (const segment of path.split('/').slice(1)) {
+        if (typeof value !== 'object' || value === null) return null
+        const name = segment.replaceAll('~1', '/').replaceAll('~0', '~')
+        const next = (known.get(value) ?? within(value, at)).get(name)
+        if (next === undefined) return null
+        at = next
+        value = (value as Record<string, unknown>)[name]
+      }
+      return lines[2 * at]!
+    }
+  }
+}
+
+/** Lines of what lies in a value, by name or index. */
+type Lines = Map<object, Record<string, number>>
+
+function read(text: string, integers: Integers, lines: Lines | null) {
+  checkLength(text)
   let document: ReturnType<typeof parseDocument>
-  const lines = new LineCounter()
+  const lineCounter = new LineCounter()
   try {
     // uniqueKeys compares each name with all others of its map; `convert` looks for doubles itself.
     document = parseDocument(text, {
@@ -67,7 +129,7 @@ export function parsePlacedYaml(text: string, integers: Integers = 'doubles'): P
       intAsBigInt: true,
       uniqueKeys: false,
       logLevel: 'error',
-      lineCounter: lines
+      lineCounter
     })
   } catch (cause) {
     throw fault('', `is not YAML: ${firstLine(cause as Error)}`)
@@ -77,50 +139,41 @@ export function parsePlacedYaml(text: string, integers: Integers = 'doubles'): P
     .map(error => ({ path: '', message: `is not YAML: ${firstLine(error)}` }))
   if (faults.some(({ message }) => message.includes('call stack'))) throw tooDeep()
   if (faults.length > 0) throw new Invalid(faults)
-  const value = convert(document.contents, '', 1, { anchors: new Map(), aliased: 0, inAlias: false, integers })
-  return {
-    value,
-    lineOf(path) {
-      const offset = offsetOf(document.contents, path)
-      return offset === null ? null : lines.linePos(offset).line
-    }
-  }
-}
-
-/** What an alias stands for has the place of the alias. */
-function offsetOf(contents: unknown, path: string): number | null {
-  let node = contents as Node | null
-  let offset = node?.range?.[0] ?? 0
-  for (const segment of path.split('/').slice(1)) {
-    const name = segment.replaceAll('~1', '/').replaceAll('~0', '~')
-    if (isAlias(node)) return offset
-    if (isSeq(node)) {
-      node = (node.items[Number(name)] as Node | undefined) ?? null
-      if (node === null) return null
-      offset = node.range?.[0] ?? offset
-    } else if (isMap(node)) {
-      const pair = node.items.find(({ key }) => nameOf(key) === name)
-      if (pair === undefined) return null
-      offset = (pair.key as Node | null)?.range?.[0] ?? offset
-      node = pair.value as Node | null
-    } else return null
-  }
-  return offset
+  const reading: Reading = { anchors: new Map(), aliased: 0, inAlias: false, integers, lines, lineCounter }
+  const line = lineAt(document.contents, 1, reading)
+  return { value: convert(document.contents, { path: '', depth: 1, line }, reading), line, lines }
 }
 
 function nameOf(key: unknown): string {
   return String(isScalar(key) ? (key.value ?? key.source ?? '') : key)
 }
 
+const MERGE = '<<'
+
+/** In quotes it is a name as any other. */
+function isMerge(key: unknown): boolean {
+  return isScalar(key) && key.type === 'PLAIN' && key.source === MERGE && key.tag === undefined
+}
+
 /** YAML that `parseYaml` reads back as the same value. */
 export function toYaml(value: unknown): string {
-  const text = stringify(value, large, { schema: 'core', version: '1.2', aliasDuplicateObjects: false, lineWidth: 0 })
+  let mayMerge = false
+  const written = (name: unknown, inner: unknown) => {
+    if (name === MERGE) mayMerge = true
+    return large(inner)
+  }
+  const document = new Document(value, written, { schema: 'core', version: '1.2', aliasDuplicateObjects: false })
+  if (mayMerge)
+    visit(document, (_, node) => {
+      if (isPair(node) && isScalar(node.key) && node.key.value === MERGE) node.key.type = 'QUOTE_DOUBLE'
+    })
+  const text = document.toString({ lineWidth: 0 })
   // At the beginning it would be read as a byte order mark.
   return text.startsWith('\ufeff') ? `---\n${text}` : text
 }
 
 /** A raw JSON value as what YAML writes digit by digit. */
-function large(_name: unknown, value: unknown): unknown {
+function large(value: unknown): unknown {
   return isRaw(value) ? BigInt((value as RawNumber).rawJSON) : value
 }
 
@@ -129,17 +182,32 @@ interface Reading {
   aliased: number
   inAlias: boolean
   readonly integers: Integers
+  readonly lines: Lines | null
+  readonly lineCounter: LineCounter
 }
 
-function convert(node: unknown, path: string, depth: number, reading: Reading): unknown {
+interface Where {
+  readonly path: string
+  readonly depth: number
+  readonly line: number
+}
+
+/** What an alias stands for has the place of the alias. */
+function lineAt(node: unknown, around: number, { lines, inAlias, lineCounter }: Reading): number {
+  const offset = (node as Node | null)?.range?.[0]
+  return lines === null || inAlias || offset === undefined ? around : lineCounter.linePos(offset).line
+}
+
+function convert(node: unknown, at: Where, reading: Reading): unknown {
+  const { path, depth } = at
   if (node === null || node === undefined) return null
-  if (reading.inAlias && ++reading.aliased > MAX_ALIASED) throw fault(path, 'has aliases that multiply the document')
+  if (reading.inAlias) spend(isScalar(node) ? node.value : null, path, reading)
   if (isAlias(node)) {
     const target = reading.anchors.get(node.source)
     if (target === undefined) throw fault(path, `refers to nothing: *${node.source}`)
     const outer = reading.inAlias
     reading.inAlias = true
-    const value = convert(target, path, depth, reading)
+    const value = convert(target, at, reading)
     reading.inAlias = outer
     return value
   }
@@ -148,16 +216,65 @@ function convert(node: unknown, path: string, depth: number, reading: Reading): 
   if (node.anchor !== undefined && !reading.inAlias) reading.anchors.set(node.anchor, node)
   if (isScalar(node)) return scalar(node.value, path, reading.integers)
   if (depth > MAX_DEPTH) throw tooDeep()
-  if (isSeq(node)) return node.items.map((item, i) => convert(item, `${path}/${i}`, depth + 1, reading))
+  const lines: Record<string, number> = Object.create(null)
+  const inside = (inner: unknown, name: string, line: number) => {
+    lines[name] = line
+    return convert(inner, { path: `${path}/${pointer(name)}`, depth: depth + 1, line }, reading)
+  }
+  const value = isSeq(node)
+    ? node.items.map((item, i) => inside(item, String(i), lineAt(item, at.line, reading)))
+    : members(node.items, inside, at, reading)
+  if (reading.lines !== null) {
+    for (const name of Object.keys(value)) lines[name] ??= at.line
+    reading.lines.set(value, lines)
+  }
+  return value
+}
+
+type Pairs = readonly { readonly key: unknown; readonly value: unknown }[]
+type Inside = (inner: unknown, name: string, line: number) => unknown
+
+function members(pairs: Pairs, inside: Inside, at: Where, reading: Reading): Record<string, unknown> {
   const map: Record<string, unknown> = {}
-  for (const { key, value } of node.items) {
+  const merges = pairs.filter(({ key }) => isMerge(key))
+  const own = merges.length === 0 ? null : new Set(pairs.map(({ key }) => (isMerge(key) ? null : nameOf(key))))
+  for (const { key, value } of pairs) {
+    if (own !== null && isMerge(key)) {
+      merge(map, value, own, at, reading)
+      continue
+    }
     const name = nameOf(key)
-    const at = `${path}/${pointer(name)}`
-    if (name === '__proto__') throw fault(at, 'is a name that documents may not use')
-    if (Object.hasOwn(map, name)) throw fault(at, 'stands there twice')
-    map[name] = convert(value, at, depth + 1, reading)
+    const path = `${at.path}/${pointer(name)}`
+    if (reading.inAlias) spend(name, path, reading)
+    if (name === '__proto__') throw fault(path, 'is a name that documents may not use')
+    if (Object.hasOwn(map, name)) throw fault(path, 'stands there twice')
+    map[name] = inside(value, name, lineAt(key, at.line, reading))
   }
   return map
+}
+
+/** https://yaml.org/type/merge.html: a map, or several of which the earlier win; what the map says itself wins over all. */
+function merge(
+  map: Record<string, unknown>,
+  given: unknown,
+  own: ReadonlySet<string | null>,
+  { path, depth, line }: Where,
+  reading: Reading
+): void {
+  const at = { path: `${path}/${MERGE}`, depth: depth + 1, line }
+  const merged = convert(given, at, reading)
+  for (const source of Array.isArray(merged) ? merged : [merged]) {
+    if (typeof source !== 'object' || source === null || Array.isArray(source) || isRaw(source))
+      throw fault(at.path, 'merges what is no map')
+    for (const [name, value] of Object.entries(source))
+      if (!own.has(name) && !Object.hasOwn(map, name)) map[name] = value
+  }
+}
+
+/** @throws Invalid when aliases have added too much */
+function spend(value: unknown, path: string, reading: Reading): void {
+  reading.aliased += 1 + (typeof value === 'string' ? Math.floor(value.length / ALIASED_TEXT) : 0)
+  if (reading.aliased > MAX_ALIASED) throw fault(path, 'has aliases that multiply the document')
 }
 
 function scalar(value: unknown, path: string, integers: Integers): unknown {
@@ -279,6 +396,10 @@ function where(names: readonly string[], depth: number): string {
   let path = ''
   for (let i = 1; i <= depth; i++) path += `/${pointer(names[i]!)}`
   return path
+}
+
+function checkLength(text: string): void {
+  if (text.length > MAX_TEXT) throw fault('', `is longer than ${MAX_TEXT} characters`)
 }
 
 function firstLine(error: Error): string {

@@ -6,8 +6,11 @@ import { isObject } from '../gateway/documents/report.ts'
 import { fromStored } from '../gateway/documents/storedApi.ts'
 import { apiFilters, listApis } from './apiLists.ts'
 import { isStreaming, ownApi, removeApi, type Saved, saveApi } from './apis.ts'
+import { type AssetRecord, findAsset } from './assets.ts'
+import type { Caller } from './caller.ts'
 import { Answer, type Call, type Endpoint, endpoint, etag, Refused } from './endpoint.ts'
 import { asFile, documentTypes, givenTypes, inForm } from './forms.ts'
+import { denial } from './permissions.ts'
 import { revisionEndpoints } from './revisions.ts'
 import type { ControlTools } from './tools.ts'
 
@@ -77,6 +80,19 @@ export function ownDocument(
   const real = isStreaming(api.document) ? 'streams' : 'oas'
   if (real !== type) throw new Refused(404, `${unknown} See /api/apis/${real}/${api.id}`)
   return api
+}
+
+/**
+ * The data of the asset that a new API begins from: it comes out again in the API, so it is for those who may read assets.
+ * @throws Refused 403, 404
+ */
+export async function templateData(id: string, caller: Caller, tools: ControlTools): Promise<AssetRecord['data']> {
+  const { user } = caller
+  const no = user === null ? null : denial(user.permissions, `/api/assets/${id}`, 'read', '/api/assets/{assetID}')
+  if (no !== null) throw new Refused(403, no)
+  const asset = await findAsset(id, caller, tools)
+  if (asset === null) throw new Refused(404, 'Asset not found.')
+  return asset.body.data
 }
 
 /** The rows of one kind of document, but for creation and `PATCH`. */
@@ -180,7 +196,7 @@ export const exportQuery = Type.Object(
   strict
 )
 
-export function exported(api: Api, mode: string | undefined, accept: string): Answer {
+export function exported(api: Api, mode: string | undefined, accept: string): Promise<Answer> {
   return mode === 'public'
     ? asFile(publicDocument(api), accept, `oas-${api.id}`)
     : asFile(api.document, accept, `SvcOasApiDef-${api.id}`)

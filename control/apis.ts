@@ -42,7 +42,7 @@ export function saveApi(
   asked: Asked,
   tools: ControlTools
 ): Promise<Saved> {
-  return toldClearly(asked.caller, () => keep(document, replaces, summary, asked, tools))
+  return toldClearly(asked.caller, () => anew(tools, () => keep(document, replaces, summary, asked, tools)))
 }
 
 /**
@@ -68,7 +68,19 @@ export function changeApi(
     }
     return keep(make(present), present, summary, { ...asked, matched }, tools)
   }
-  return toldClearly(asked.caller, () => tried('API', attempt))
+  return toldClearly(asked.caller, () => anew(tools, attempt))
+}
+
+/** Another process may have been faster, and its news not here yet: begins again with what the store says. */
+function anew<T>({ apis }: Pick<ControlTools, 'apis'>, write: () => Promise<T>): Promise<T> {
+  return tried('API', async () => {
+    try {
+      return await write()
+    } catch (cause) {
+      if (cause instanceof Conflict && cause.kind === 'api') await apis.reread(cause.id)
+      throw cause
+    }
+  })
 }
 
 async function keep(
@@ -101,13 +113,14 @@ async function keep(
 }
 
 /** @throws Refused */
-export async function removeApi(api: Api, { caller, matched }: Asked, { store, apis }: ControlTools): Promise<void> {
-  await toldClearly(caller, () =>
+export async function removeApi(api: Api, { caller, matched }: Asked, tools: ControlTools): Promise<void> {
+  const { store, apis } = tools
+  const remove = () =>
     apis.remove(api.id, ({ write, claims, rev }) => {
       matched(rev)
       return store.commit([write, ...claims, ...revisionDeletions('api', api.id, rev)])
     })
-  )
+  await toldClearly(caller, () => anew(tools, remove))
 }
 
 /** Whether a document describes a streaming API. */

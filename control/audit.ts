@@ -1,7 +1,8 @@
+import { closeSync, openSync } from 'node:fs'
 import { appendFile } from 'node:fs/promises'
 import type { Settings } from '../config/settings.ts'
 import type { Clock, Log } from '../config/world.ts'
-import type { Store, Write } from '../gateway/store/store.ts'
+import { type Store, Unavailable, type Write } from '../gateway/store/store.ts'
 
 /** Body of a stored `audit` document; its id is `_id`. */
 export interface AuditRecord {
@@ -42,7 +43,7 @@ const SWEEP_MS = 3_600_000
 const AT_ONCE = 500
 const DAY_MS = 86_400_000
 
-/** Null: no records are made. */
+/** Null: no records are made. @throws Error in one line when the file cannot be written */
 export function auditTrail(
   { management }: Pick<Settings, 'management'>,
   { store, clock, log }: { store: Store; clock: Clock; log: Log }
@@ -67,17 +68,34 @@ export function auditTrail(
     })
   }
   if (store_type === 'db') plan(1_000)
+  else if (!writable(path)) throw new Error(`the audit file ${path} cannot be written`)
 
   return {
     place: store_type === 'db' ? 'store' : 'file',
     detailed: detailed_recording,
-    append: record =>
-      appendFile(path, format === 'json' ? `${JSON.stringify(record)}\n` : textLine(record), { mode: 0o600 }),
+    async append(record) {
+      const line = format === 'json' ? `${JSON.stringify(record)}\n` : textLine(record)
+      try {
+        await appendFile(path, line, { mode: 0o600 })
+      } catch (cause) {
+        log.error('the audit file cannot be written', { path, cause: String(cause) })
+        throw new Unavailable('the audit file cannot be written')
+      }
+    },
     async close() {
       closed = true
       cancel()
       await sweeping
     }
+  }
+}
+
+function writable(path: string): boolean {
+  try {
+    closeSync(openSync(path, 'a', 0o600))
+    return true
+  } catch {
+    return false
   }
 }
 

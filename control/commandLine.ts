@@ -48,8 +48,9 @@ async function main(args: string[]): Promise<number> {
   if (command === 'export') {
     if (files.length > 1) throw new Wrong('export takes one folder')
     const folder = files[0] ?? 'svc-export'
-    const { api, policy, asset, key } = await exportAll(folder, gateway())
+    const { api, policy, asset, key, left } = await exportAll(folder, gateway())
     say(`${folder}: ${api} APIs, ${policy} policies, ${asset} assets, ${key} keys`)
+    if (left > 0) say(`left out: ${left} users with a password, which no file may hold`)
     return STATUS.done
   }
   if (command !== 'plan' && command !== 'apply' && command !== 'validate') throw new Wrong(`${command} is no command`)
@@ -66,9 +67,13 @@ async function main(args: string[]): Promise<number> {
   if (changes.length === 0) say('nothing to do')
   else if (command === 'plan') say([...changes.map(told), summary(changes)].join('\n'))
   else {
-    for (const change of changes) {
+    for (const [done, change] of changes.entries()) {
+      await apply(change, called).catch(cause => {
+        if (!(cause instanceof CallFailed)) throw cause
+        const { kind, id } = change.given
+        throw new CallFailed(`${done} of ${changes.length} changes are done; ${kind} ${id} is not: ${cause.message}`)
+      })
       say(told(change))
-      await apply(change, called)
     }
     say(`done: ${summary(changes)}`)
   }
@@ -87,6 +92,7 @@ function parsed(args: string[]) {
 function accessKey(given: string | undefined): string {
   const key = given ?? process.env.SVC_KEY ?? ''
   if (key === '') throw new Wrong('an access key is missing: --key or SVC_KEY')
+  if (!/^[\x21-\x7e]+$/.test(key)) throw new Wrong('the access key holds characters that none has')
   return key
 }
 

@@ -49,11 +49,45 @@ export class Answer {
 
 /** A body of unknown length, made while it goes out. What fails on the way breaks the answer off, so that nobody takes it for whole. */
 export class Streamed {
-  readonly pieces: AsyncIterable<string>
+  readonly #pieces: AsyncIterator<string>
+  #first = ''
+  #done = false
   constructor(pieces: AsyncIterable<string>) {
-    this.pieces = pieces
+    this.#pieces = pieces[Symbol.asyncIterator]()
+  }
+
+  /** Makes its beginning, so that what cannot be read at all is refused before the answer's head has gone. */
+  async begin(): Promise<void> {
+    while (!this.#done && this.#first.length < BEGINNING) {
+      const { done, value } = await this.#pieces.next()
+      if (done) this.#done = true
+      else this.#first += value
+    }
+  }
+
+  async *rest(): AsyncGenerator<string> {
+    try {
+      if (this.#first !== '') yield this.#first
+      this.#first = ''
+      while (!this.#done) {
+        const { done, value } = await this.#pieces.next()
+        if (done) return
+        yield value
+      }
+    } finally {
+      await this.end()
+    }
+  }
+
+  /** Whoever makes the pieces may put away what it makes them of. */
+  async end(): Promise<void> {
+    this.#done = true
+    await this.#pieces.return?.()
   }
 }
+
+/** Characters. */
+const BEGINNING = 16_384
 
 /** A "no" of the management interface: thrown anywhere below a handler, written in one place. */
 export class Refused extends Error {

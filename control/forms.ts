@@ -1,5 +1,5 @@
-import { toYaml } from '../config/yaml.ts'
 import { Answer } from './endpoint.ts'
+import { writeYaml } from './yaml.ts'
 
 /** Documents as JSON or YAML, in the form that a client asks for. */
 
@@ -8,18 +8,18 @@ export const documentTypes = ['application/json', 'application/yaml', 'applicati
 export const givenTypes = ['application/json', 'application/yaml'] as const
 
 /** A document in the form that the client asks for; JSON where it does not care. */
-export function inForm(document: unknown, accept: string, headers: Record<string, string> = {}): Answer {
+export async function inForm(document: unknown, accept: string, headers: Record<string, string> = {}): Promise<Answer> {
   if (!asksForYaml(accept)) return new Answer(200, document, headers)
-  return new Answer(200, toYaml(document), { 'Content-Type': 'application/yaml', ...headers })
+  return new Answer(200, await writeYaml(document), { 'Content-Type': 'application/yaml', ...headers })
 }
 
 /** A document as a file to be kept. @param name without extension; only letters, digits, - . _ and ~ */
-export function asFile(document: unknown, accept: string, name: string): Answer {
+export async function asFile(document: unknown, accept: string, name: string): Promise<Answer> {
   const file = (extension: string, type: string) => ({
     'Content-Type': type,
     'Content-Disposition': `attachment; filename="${name}.${extension}"`
   })
-  if (asksForYaml(accept)) return new Answer(200, toYaml(document), file('yaml', 'application/yaml'))
+  if (asksForYaml(accept)) return new Answer(200, await writeYaml(document), file('yaml', 'application/yaml'))
   return new Answer(200, JSON.stringify(document), file('json', 'application/octet-stream'))
 }
 

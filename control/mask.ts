@@ -1,30 +1,49 @@
 import { isRaw } from '../config/exactJson.ts'
 import { embeddedOrg, looksLikeToken } from '../gateway/keys/token.ts'
 
-/** Members whose values are secrets wherever they stand, in lower case without `_` and `-`. */
+/** Words of a name that make its value a secret wherever it stands: `X-Backend-Token`, `clientSecret`, `pin_password`. */
 const SECRETS = new Set(
-  'password passwordhash currentpassword newpassword accesskey sealedkey secret hmacstring adminsecret clientsecret privatekey key token authorization proxyauthorization cookie setcookie apikey xapikey accesstoken refreshtoken'.split(
+  'password passwords passwd passphrase pw secret secrets token tokens authorization cookie cookies credential credentials signature sig apikey'.split(
     ' '
   )
 )
+/** Whole names, without `_` and `-`. */
+const NAMES = new Set(
+  'passwordhash accesskey sealedkey hmacstring privatekey xapikey apikey setcookie proxyauthorization'.split(' ')
+)
+/** Of our own answers and settings, which have such words and hold no secret. */
+const OPEN = new Set('mintokenlength passwordmaxdays passwordupdated resetpassword tokenurl'.split(' '))
 export const MASK = '********'
 
 function isSecret(name: string): boolean {
-  return SECRETS.has(name.toLowerCase().replace(/[_-]/g, ''))
+  const whole = name.toLowerCase().replace(/[_-]/g, '')
+  if (OPEN.has(whole)) return false
+  if (NAMES.has(whole)) return true
+  return name
+    .replace(/([a-z0-9])([A-Z])/g, '$1-$2')
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+    .some(word => SECRETS.has(word))
 }
 
 /** A copy of a document without its secrets: what holds one keeps its place. Pairs of `name` and `value` count as members. */
 export function masked(value: unknown): unknown {
-  if (typeof value === 'string') return maskedToken(value)
+  if (typeof value === 'string')
+    return /^[a-z][a-z0-9+.-]*:\/\//i.test(value) ? maskedAddress(value) : maskedToken(value)
   if (typeof value !== 'object' || value === null || isRaw(value)) return value
   if (Array.isArray(value)) return value.map(masked)
   const pair = 'name' in value && 'value' in value && typeof value.name === 'string' && isSecret(value.name)
   const out: Record<string, unknown> = Object.create(null)
   for (const [name, inner] of Object.entries(value)) {
-    const secret = (isSecret(name) || (pair && name === 'value')) && typeof inner === 'string' && inner !== ''
+    const secret = (isSecret(name) || (pair && name === 'value')) && holdsSomething(inner)
     out[maskedToken(name)] = secret ? MASK : masked(inner)
   }
   return out
+}
+
+/** Switches and empty members tell nothing. */
+function holdsSomething(value: unknown): boolean {
+  return value !== null && value !== '' && typeof value !== 'boolean'
 }
 
 /** Path and query without the tokens of keys and without values of parameters that hold secrets. */
@@ -42,6 +61,12 @@ export function maskedUrl(url: string): string {
     return isSecret(decoded(name)) || maskedToken(text) === MASK ? `${name}=${MASK}` : part
   })
   return `${plain}?${parts.join('&')}`
+}
+
+/** An address: without user and password, and as `maskedUrl`. */
+function maskedAddress(address: string): string {
+  const [, origin, user = '', rest = ''] = /^([a-z][a-z0-9+.-]*:\/\/)([^/?#@]*@)?(.*)$/is.exec(address)!
+  return `${origin}${user === '' ? '' : `${MASK}@`}${maskedUrl(rest)}`
 }
 
 /** Keys of ours, and those that a comparable system made, are known by their form. */

@@ -7,7 +7,7 @@ import type { Answer, Ask } from './passwordWorker.ts'
 /** bcrypt looks at no more bytes of UTF-8: what is longer is refused, or two passwords would be one. */
 export const LONGEST_PASSWORD = 72
 /** Passwords that wait at most, some seconds of work. */
-const MOST_WAITING = 32
+const MOST_WAITING = 128
 
 interface Waiting {
   resolve(value: string | boolean): void

@@ -92,9 +92,10 @@ export function replacePolicy(
   return change(id, words, asked, tools, document => {
     const { _id = newId(tools), date_created } = document.body
     const org_id = orgFor(given, document, asked)
-    const policy = { ...checked(id, { ...given, org_id }, words, tools), id, _id }
+    const created = date_created === undefined ? {} : { date_created }
+    const policy = { ...checked(id, { ...given, org_id }, words, tools), id, _id, ...created }
     asked.changed(audited(document.body), audited(policy))
-    return put(document, date_created === undefined ? policy : { ...policy, date_created }, summary, asked, tools)
+    return put(document, policy, summary, asked, tools)
   })
 }
 
@@ -227,4 +228,29 @@ function checked(id: string, policy: Policy, words: Words, tools: ControlTools):
 
 function refusedFor(faults: readonly Fault[], { malformed }: Words): Refused {
   return new Refused(400, malformed(new Invalid(faults)).slice(0, 2000), { more: { faults: toldFaults(faults) } })
+}
+
+/** What the absence of a member means. */
+const unsaid: Policy = {
+  access_rights: {},
+  active: true,
+  hmac_enabled: false,
+  is_inactive: false,
+  key_expires_in: 0,
+  max_query_depth: 0,
+  meta_data: {},
+  name: '',
+  partitions: { acl: false, complexity: false, per_api: false, quota: false, rate_limit: false },
+  per: 0,
+  quota_max: 0,
+  quota_renewal_rate: 0,
+  rate: 0,
+  tags: [],
+  throttle_interval: 0,
+  throttle_retry_limit: 0
+}
+
+/** A policy as readers of the management interface see it: with every member of the specification that decides something. */
+export function shownPolicy(policy: Policy): Policy {
+  return { ...unsaid, ...policy, partitions: { ...unsaid.partitions, ...policy.partitions } }
 }

@@ -5,7 +5,7 @@ import { isPolicyId } from '../gateway/keys/check.ts'
 import { type Caller, owns } from './caller.ts'
 import { Refused } from './endpoint.ts'
 import { type Paging, pageAsked, pagesOf, slicePage, streamedList } from './page.ts'
-import { ownPolicy } from './policies.ts'
+import { ownPolicy, shownPolicy } from './policies.ts'
 import { entryOf, type PolicyEntry, PolicyIndex } from './policyIndex.ts'
 import { type PolicyFilters, policyFilter, policyOrder } from './policySearch.ts'
 import type { ControlTools } from './tools.ts'
@@ -31,7 +31,7 @@ export async function pageOfPolicies(caller: Caller, query: Query, tools: Contro
   const further = skip === 0 ? [] : (await stored(under + 1)).documents
   const inStore = [...documents, ...further].slice(skip, skip + size - inFiles.length)
   return {
-    Data: [...inFiles, ...inStore.map(({ body }) => body)],
+    Data: [...inFiles, ...inStore.map(({ body }) => body)].map(shownPolicy),
     Pages: pagesOf(filed.length + total, asked)
   }
 }
@@ -58,7 +58,7 @@ export async function foundPolicies(
   if (asked.page < 0) return streamedList('Data', 'Pages', readEach(found, caller, tools))
   const read = await Promise.all(slicePage(found, asked).map(({ id }) => ownPolicy(id, { caller }, tools)))
   return {
-    Data: read.filter(own => own !== null).map(({ policy }) => policy),
+    Data: read.filter(own => own !== null).map(({ policy }) => shownPolicy(policy)),
     Pages: pagesOf(found.length, asked)
   }
 }
@@ -87,15 +87,15 @@ async function namedEntries(text: string, caller: Caller, tools: ControlTools): 
 async function* readEach(found: readonly PolicyEntry[], caller: Caller, tools: ControlTools): AsyncGenerator<Policy> {
   for (const { id } of found) {
     const own = await ownPolicy(id, { caller }, tools)
-    if (own !== null) yield own.policy
+    if (own !== null) yield shownPolicy(own.policy)
   }
 }
 
 /** Everything that the caller may see, read in slices. */
 async function* everything(caller: Caller, tools: ControlTools): AsyncGenerator<Policy> {
-  yield* filedOf(caller, tools)
+  yield* filedOf(caller, tools).map(shownPolicy)
   for await (const documents of tools.store.each<Policy>('policy', ofOrg(caller)))
-    for (const { body } of documents) yield body
+    for (const { body } of documents) yield shownPolicy(body)
 }
 
 function filedOf(caller: Caller, { policies }: Pick<ControlTools, 'policies'>): readonly Policy[] {

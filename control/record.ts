@@ -1,10 +1,11 @@
-import { createPatch } from 'rfc6902'
 import type { Clock, Random } from '../config/world.ts'
 import type { Store, Write } from '../gateway/store/store.ts'
 import type { AuditRecord, AuditTrail } from './audit.ts'
 import type { Caller } from './caller.ts'
+import { difference } from './difference.ts'
 import { newId } from './ids.ts'
 import { masked, maskedUrl } from './mask.ts'
+import { isLonger } from './size.ts'
 
 /** What is known of a call before it is handled. */
 export interface Called {
@@ -12,9 +13,11 @@ export interface Called {
   readonly action: string
   readonly method: string
   readonly url: string
+  /** Of the endpoint's success. */
+  readonly status: number
 }
 
-/** Longer documents are told as replaced whole: comparing takes time in the square of what differs. */
+/** Characters. Longer documents, and longer differences, are told as replaced whole. */
 const LONGEST_COMPARED = 200_000
 const LONGEST_DUMP = 10_000
 const LONGEST_URL = 2_000
@@ -26,7 +29,8 @@ export class Recorder {
   readonly #org: string | null
   readonly #record: Omit<AuditRecord, 'status' | 'org_id'>
   #more: Pick<AuditRecord, 'diff' | 'request_dump' | 'response_dump'> = {}
-  #writtenOrg = 'default'
+  readonly #success: number
+  #writtenOrg = ''
   #written: number | null = null
 
   constructor(
@@ -37,7 +41,8 @@ export class Recorder {
     this.#store = store
     this.#trail = trail
     const at = new Date(clock.now())
-    const { caller, action, method, url } = called
+    const { caller, action, method, url, status } = called
+    this.#success = status
     this.#org = caller.org
     this.#record = {
       _id: newId({ clock, random }),
@@ -60,10 +65,9 @@ export class Recorder {
   }
 
   changed(before: unknown, after: unknown): void {
-    const [from, to] = [masked(before), masked(after)]
-    const long = JSON.stringify(from ?? null).length + JSON.stringify(to ?? null).length > LONGEST_COMPARED
-    const diff = long ? [{ op: 'replace', path: '', value: '(too long to tell)' }] : createPatch(from, to)
-    this.#more = { ...this.#more, diff }
+    const isLong = isLonger([before, after], LONGEST_COMPARED)
+    const diff = isLong ? null : difference(masked(before), masked(after), LONGEST_COMPARED)
+    this.#more = { ...this.#more, diff: diff ?? [{ op: 'replace', path: '', value: '(too long to tell)' }] }
   }
 
   /** The request's body, as far as it could be read. */
@@ -79,11 +83,17 @@ export class Recorder {
   }
 
   async #with(writes: readonly Write[]): Promise<number> {
-    const first = writes.find(write => write.body !== null)
-    if (first !== undefined && 'org' in first && first.org !== '') this.#writtenOrg = first.org
-    const sequence = await this.#store.commit([...writes, this.#write(200)])
-    this.#written = 200
+    if (this.#org === null) this.#writtenOrg = (await this.#orgOf(writes)) ?? ''
+    const sequence = await this.#store.commit([...writes, this.#write(this.#success)])
+    this.#written = this.#success
     return sequence
+  }
+
+  /** Behind doors that are bound to no organisation, a record is of the one that the first document belongs to. */
+  async #orgOf(writes: readonly Write[]): Promise<string | undefined> {
+    const [first] = writes
+    if (first === undefined) return undefined
+    return first.body === null ? (await this.#store.get(first.kind, first.id))?.org : first.org
   }
 
   #made(status: number): AuditRecord {

@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { compile, Invalid } from '../config/validate.ts'
 import type { Clock } from '../config/world.ts'
-import { parseJson, parseYaml } from '../config/yaml.ts'
+import { parseJson } from '../config/yaml.ts'
 import { Unavailable } from '../gateway/store/store.ts'
 import type { Caller } from './caller.ts'
 import { doorOf, doors, type Surface } from './doors.ts'
@@ -12,6 +13,7 @@ import { MASK } from './mask.ts'
 import { denial, type Intent } from './permissions.ts'
 import { type Called, Recorder } from './record.ts'
 import type { ControlTools } from './tools.ts'
+import { readYaml } from './yaml.ts'
 
 /** A row of the table, ready to be called. */
 interface Row {
@@ -69,13 +71,15 @@ export function control(table: readonly Endpoint[], tools: ControlTools): Contro
       if (sought.row === null) throw sought.refused
       const { endpoint } = sought.row
       const intent = endpoint.intent ?? intentOf(method)
-      const call: Called = { caller, action: endpoint.summary, method, url: path + query }
+      const { status = 200, summary } = endpoint
+      const call: Called = { caller, action: summary, method, url: path + query, status }
       if (intent !== 'read' && tools.audit !== null) recorder = new Recorder(tools.audit, tools, call)
       allowed(endpoint, caller, path, intent)
       if (endpoint.bodyForm !== 'none' && req.headers.expect !== undefined) res.writeContinue()
       const given = await read(sought, req, res, query, bounds, caller, recorder)
       const value = await endpoint.handle(given, recorder === null ? tools : { ...tools, store: recorder.store })
       answer = value instanceof Answer ? value : new Answer(endpoint.status ?? 200, value)
+      if (answer.body instanceof Streamed) await answer.body.begin()
     } catch (cause) {
       answer = told(cause, surface, tools)
     }
@@ -200,7 +204,7 @@ async function read(
   const contentHeader = req.headers['content-type'] ?? ''
   const contentType = contentHeader.split(';', 1)[0]!.trim().toLowerCase()
   const asked: Record<string, string> = Object.create(null)
-  for (const [name, value] of new URLSearchParams(query)) asked[name] ??= value
+  for (const [name, value] of new URLSearchParams(query)) if (asks(row.endpoint, name, value)) asked[name] ??= value
   const ifMatch = req.headers['if-match']
   const call = {
     params: shaped(row.params, { ...params }, 'the path is not valid', true),
@@ -220,18 +224,32 @@ async function read(
     const tellsMore = door === 'gateway'
     const common = door === 'management' || door === 'admin' ? EMPTY : malformed
     if (bytes.length === 0 && !tellsMore) throw new Refused(400, row.endpoint.empty ?? common)
-    const given = bodyForm === 'bytes' ? bytes : parsed(bytes, row.endpoint, contentType)
+    const given = bodyForm === 'bytes' ? bytes : await parsed(bytes, row.endpoint, contentType)
     recorder?.asked(given)
     call.body = shaped(row.body, given, row.endpoint.invalid ?? malformed, tellsMore)
   }
   return call as Call<never, never, never>
 }
 
+/**
+ * The gateway interface takes only what it knows. Elsewhere forms send fields that nobody filled in, and readers bring
+ * parameters of their own (against caches, of other versions): as if they were not there. What writes is refused an
+ * option that it does not know.
+ */
+function asks({ door, method, query }: Endpoint, name: string, value: string): boolean {
+  if (door === 'gateway') return true
+  const known = Object.hasOwn((query as { properties?: object }).properties ?? {}, name)
+  return value === '' ? !known && method !== 'GET' : known || method !== 'GET'
+}
+
 /** Semantics §1.0. */
 const EMPTY = 'Failed to read response body, body empty'
 
-/** @throws Refused 400 */
-function parsed(bytes: Buffer, { bodyForm, malformed }: Endpoint, contentType: string): unknown {
+/** Bytes whose reading takes some 10 ms. */
+const LARGE = 100_000
+
+/** @throws Refused 400; of YAML also 413 and 503 */
+async function parsed(bytes: Buffer, { bodyForm, malformed }: Endpoint, contentType: string): Promise<unknown> {
   let text: string
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -241,7 +259,11 @@ function parsed(bytes: Buffer, { bodyForm, malformed }: Endpoint, contentType: s
   // A document comes back as it was given; what is computed with must be a double.
   const integers = bodyForm === 'document' ? 'exact' : 'doubles'
   try {
-    return bodyForm === 'document' && /yaml/.test(contentType) ? parseYaml(text, integers) : parseJson(text, integers)
+    const isYaml = bodyForm === 'document' && /yaml/.test(contentType)
+    const value = isYaml ? await readYaml(text, integers) : parseJson(text, integers)
+    // What is made of a large one takes as long again: requests get their turn in between.
+    if (bytes.length > LARGE) await nextTurn()
+    return value
   } catch (cause) {
     if (!(cause instanceof Invalid)) throw cause
     throw new Refused(400, malformed, { more: { faults: toldFaults(cause.faults) } })
@@ -307,7 +329,7 @@ function refusal(cause: unknown, { log }: ControlTools): Refused {
 }
 
 async function write(res: Parameters<Control>[1], { status, body, headers }: Answer): Promise<void> {
-  if (res.headersSent || res.destroyed) return
+  if (res.headersSent || res.destroyed) return body instanceof Streamed ? body.end() : undefined
   // A refusal may come before the whole body: what is left of it is not read for long.
   if (
     !res.req.readableEnded &&
@@ -318,8 +340,11 @@ async function write(res: Parameters<Control>[1], { status, body, headers }: Ans
   const common = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store', ...headers }
   if (body instanceof Streamed) {
     res.writeHead(status, common)
-    if (res.req.method === 'HEAD') return void res.end()
-    return pipeline(Readable.from(body.pieces), res)
+    if (res.req.method === 'HEAD') {
+      res.end()
+      return body.end()
+    }
+    return pipeline(Readable.from(body.rest()), res)
   }
   const asIs = typeof body === 'string' || Buffer.isBuffer(body)
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(asIs ? (body as string) : JSON.stringify(body ?? null))

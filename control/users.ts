@@ -95,13 +95,38 @@ export class People {
  * @throws Unavailable
  */
 export async function permissionsOf(
-  { group_id, user_permissions: own }: UserRecord['user'],
+  user: UserRecord['user'],
   org: string,
   store: Pick<Store, 'get'>
 ): Promise<Permissions> {
-  if (group_id === '' || isAdmin(own)) return own
-  const group = await store.get<GroupRecord>('group', group_id)
-  return group?.org === org && group.body.active ? group.body.user_permissions : own
+  const { user_permissions: own } = user
+  if (isAdmin(own)) return own
+  const group = await groupOf(user, org, store)
+  return group?.active ? group.user_permissions : own
+}
+
+/**
+ * Everything that a user may do or may come to do: its own permissions, then its group's, whichever of them count now. A
+ * group that is switched on or off brings the others to light.
+ * @throws Unavailable
+ */
+export async function storedPermissionsOf(
+  user: UserRecord['user'],
+  org: string,
+  store: Pick<Store, 'get'>
+): Promise<readonly Permissions[]> {
+  const group = await groupOf(user, org, store)
+  return group === null ? [user.user_permissions] : [user.user_permissions, group.user_permissions]
+}
+
+/** Null: none, or of another organisation. */
+async function groupOf(
+  { group_id }: UserRecord['user'],
+  org: string,
+  store: Pick<Store, 'get'>
+): Promise<GroupRecord | null> {
+  const group = group_id === '' ? null : await store.get<GroupRecord>('group', group_id)
+  return group?.org === org ? group.body : null
 }
 
 /** Of a time that never was (specification, POST /admin/users). */

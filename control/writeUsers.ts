@@ -13,6 +13,7 @@ import {
   newUser,
   orgOfUser,
   permissionsOf,
+  storedPermissionsOf,
   type UserRecord,
   userChanges,
   userWrites
@@ -40,19 +41,24 @@ export async function ownUser(id: string, caller: Caller, store: Pick<Store, 'ge
   return document !== null && owns(caller, document.org) ? document : null
 }
 
-/** A user as the caller sees it: the access key stands there for its owner and for those who may do whatever it may. */
+/**
+ * A user as the caller sees it: the access key stands there for its owner and for those who may do whatever it may, now or
+ * once its group is switched on or off.
+ */
 export async function shownUser(document: UserDocument, caller: Caller, tools: ControlTools): Promise<User> {
   const { user } = document.body
+  const { user: asks } = caller
   const sees =
-    caller.user === null ||
-    caller.user.id === document.id ||
-    (caller.admin && covers(caller.user.permissions, await permissionsOf(user, document.org, tools.store)))
+    asks === null ||
+    asks.id === document.id ||
+    (caller.admin &&
+      (await storedPermissionsOf(user, document.org, tools.store)).every(each => covers(asks.permissions, each)))
   return { access_key: sees ? accessKeyOf(document, tools.vault) : '', ...user }
 }
 
-/** @throws Refused 403 when somebody with these permissions may do what the caller may not */
-export function mayHandle({ user }: Caller, permissions: Permissions): void {
-  if (user !== null && !covers(user.permissions, permissions))
+/** @throws Refused 403 when somebody with any of these permissions may do what the caller may not */
+export function mayHandle({ user }: Caller, ...all: readonly Permissions[]): void {
+  if (user !== null && !all.every(permissions => covers(user.permissions, permissions)))
     throw new Refused(403, 'access denied: You do not have all permissions that this would give or take over')
 }
 
@@ -73,8 +79,7 @@ export async function createUser(
   const { store, vault, clock } = tools
   const user = newUser(given, given.id || newId(tools), new Date(clock.now()).toISOString())
   await placed(user, store)
-  mayHandle(caller, await permissionsOf(user, orgOfUser(user), store))
-  mayHandle(caller, user.user_permissions)
+  mayHandle(caller, ...(await storedPermissionsOf(user, orgOfUser(user), store)))
   const accessKey = given.access_key || newAccessKey(tools)
   const sequence = await told(texts, () => store.commit(userWrites(user, accessKey, passwordHash, vault))).catch(
     idTaken
@@ -101,7 +106,8 @@ export async function changeUser(
     if (before === null) throw new Refused(404, texts.unknown)
     matched(before.rev)
     const had = await permissionsOf(before.body.user, before.org, store)
-    mayHandle(caller, had)
+    // Nobody takes over itself, whatever its group hides.
+    if (caller.user?.id !== id) mayHandle(caller, ...(await storedPermissionsOf(before.body.user, before.org, store)))
     const next = await make(before)
     const has = next === null ? {} : await judged(next, before, caller, store)
     keepsItself(before, next, had, has, caller)
@@ -120,10 +126,13 @@ async function judged(
   caller: Caller,
   store: Pick<Store, 'get'>
 ): Promise<Permissions> {
-  if (orgOfUser(user) !== org || user.group_id !== body.user.group_id) await placed(user, store)
+  const moves = orgOfUser(user) !== org || user.group_id !== body.user.group_id
+  if (moves) await placed(user, store)
   const has = await permissionsOf(user, orgOfUser(user), store)
   mayHandle(caller, has)
-  // What the group hides comes to light when somebody switches it off.
+  // What is given here counts when somebody switches the group on or off, if not now.
+  const [, ...ofGroup] = await storedPermissionsOf(user, orgOfUser(user), store)
+  if (moves) mayHandle(caller, ...ofGroup)
   if (JSON.stringify(user.user_permissions) !== JSON.stringify(body.user.user_permissions))
     mayHandle(caller, user.user_permissions)
   return has

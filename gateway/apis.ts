@@ -72,6 +72,8 @@ export interface Apis {
    * document that cannot be read is logged and left out. Answers the faults. Works in slices of a few milliseconds.
    */
   load(): Promise<readonly string[]>
+  /** Takes over what the store says now about one, before the news of another process's write has come. @throws Unavailable */
+  reread(id: string): Promise<void>
   /**
    * Keeps a document; one without an id gets one. Resolves once it is safe and requests are served by it.
    * `replaces`: the id of the one whose place it takes; null: it is new.
@@ -301,6 +303,7 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
           return faults
         })
       ),
+    reread: id => applying(() => refresh([id])),
     save: (document, replaces, { commit = alone, at, escapeDots = false } = {}) =>
       writing(async () => {
         const before = replaces === null ? null : writable(replaces)
@@ -308,6 +311,12 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
         if (replaces !== null && (namedId(body) ?? replaces) !== replaces) throw new ApiRefused('other id', OTHER_ID)
         const api = readApi(body, { source: STORE, matching })
         if (before === null && state.has(api.id)) throw new ApiRefused('id taken', `API id ${api.id} is taken`)
+        // An id that leads to another API by its database id would hide that one from its owners.
+        for (const name of [api.id, api.dbId]) {
+          const known = byDbId.get(name) ?? (name === api.dbId && state.has(name) ? name : undefined)
+          if (known !== undefined && known !== (replaces ?? api.id))
+            throw new ApiRefused('id taken', `API id ${name} is taken`)
+        }
         const place = placeOf(api)
         const holder = holderOf({ api, place })
         if (holder !== null) throw new ApiRefused('path taken', taken(api, holder, basename), holder)

@@ -13,6 +13,7 @@ import type { ControlTools } from '../control/tools.ts'
 import { People } from '../control/users.ts'
 import { vault } from '../control/vault.ts'
 import { accessLog } from './accessLog.ts'
+import { addresses } from './addresses.ts'
 import { apis as apisOf } from './apis.ts'
 import { changesFollowing } from './changes/changesFollowing.ts'
 import { changesLocal } from './changes/changesLocal.ts'
@@ -29,7 +30,7 @@ import { proxy } from './proxy/proxy.ts'
 import { upstreamDirect } from './proxy/upstreamDirect.ts'
 import { upstreamUndici } from './proxy/upstreamUndici.ts'
 import { liveRoutes, nowhere } from './routes.ts'
-import { endings, gatewayServer } from './server.ts'
+import { callerOf, endings, gatewayServer } from './server.ts'
 import type { Tools } from './steps/step.ts'
 import type { Store } from './store/store.ts'
 import { storeMemory } from './store/storeMemory.ts'
@@ -180,6 +181,7 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   }
   const ofDoor = (own: boolean) => endpoints.filter(({ door }) => (door === 'gateway') === own)
   const manage = control(ofDoor(true), controlTools)
+  const trusted = addresses(gateway.trusted_proxies)
   const shared = gateway.control_api_port === 0
   const serverTools = { settings: gateway, clock, log, endings: ends, nowhere }
   const server = gatewayServer({
@@ -194,7 +196,7 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     inner(x, normal) {
       if (probe(x.req, x.res, normal)) return true
       if (!shared || !isControl(normal)) return false
-      manage(x.req, x.res, x.path, x.query, x.client)
+      manage(x.req, x.res, x.path, x.query, callerOf(x, trusted))
       return true
     }
   })
@@ -206,7 +208,7 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
         ...apart,
         inner(x, normal) {
           if (!isControl(normal)) return false
-          manage(x.req, x.res, x.path, x.query, x.client)
+          manage(x.req, x.res, x.path, x.query, callerOf(x, trusted))
           return true
         }
       })
@@ -217,7 +219,7 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
       ...apart,
       settings: { ...gateway, http_server_options },
       inner(x) {
-        answer(x.req, x.res, x.path, x.query, x.client)
+        answer(x.req, x.res, x.path, x.query, callerOf(x, trusted))
         return true
       }
     })
@@ -226,13 +228,17 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const drainMs = gateway.graceful_shutdown_timeout_duration * 1000
   const drain = () => Promise.all([server, controlServer, management].map(each => each?.drain(drainMs)))
   // A port that is taken shows before the data plane takes its first request.
-  const controlBound = await controlServer?.listen(gateway.control_api_port, gateway.listen_address)
+  const controlBound = await listening(
+    'gateway.control_api_port',
+    controlServer?.listen(gateway.control_api_port, gateway.listen_address)
+  )
   opened.push(drain)
   const { listen_address, listen_port } = settings.management
-  const managementBound = (await management?.listen(listen_port, listen_address)) ?? null
+  const managementBound =
+    (await listening('management.listen_port', management?.listen(listen_port, listen_address))) ?? null
   if (managementBound !== null && !isLoopback(listen_address))
     log.warn('the management interface listens without TLS beyond loopback', { address: listen_address })
-  const bound = await server.listen(gateway.listen_port, gateway.listen_address)
+  const bound = await listening('gateway.listen_port', server.listen(gateway.listen_port, gateway.listen_address))
   url = base(bound)
 
   return {
@@ -251,6 +257,17 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
       await new Promise<void>(resolve => clock.after(gateway.graceful_shutdown_delay_seconds * 1000, resolve))
       await closeAll(opened)
     }
+  }
+}
+
+/** @throws Error that names the setting as well */
+async function listening<T>(setting: string, bound: Promise<T>): Promise<T>
+async function listening<T>(setting: string, bound: Promise<T> | undefined): Promise<T | undefined>
+async function listening<T>(setting: string, bound: Promise<T> | undefined): Promise<T | undefined> {
+  try {
+    return await bound
+  } catch (cause) {
+    throw new Error(`${(cause as Error).message} (${setting})`, { cause })
   }
 }
 

@@ -20,6 +20,8 @@ interface Part {
 
 /** Between two looks at the parts: a probe only tells what is known. */
 const LOOK_MS = 10_000
+/** While a part fails: whoever waits for it should not wait longer than it takes. */
+const FAILING_LOOK_MS = 1_000
 
 /** Looks at the store now and then; the answer ends it. */
 export async function watch(health: Health, store: Store, clock: Clock): Promise<() => void> {
@@ -35,7 +37,7 @@ export async function watch(health: Health, store: Store, clock: Clock): Promise
         () => 'Document store not available'
       )
     health.parts.documents = { componentType: 'datastore', failure, time: new Date(clock.now()).toISOString() }
-    if (!stopped) cancel = clock.after(LOOK_MS, () => void look())
+    if (!stopped) cancel = clock.after(failure === null ? LOOK_MS : FAILING_LOOK_MS, () => void look())
   }
   await look()
   return () => {

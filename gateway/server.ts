@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http'
-import { type AddressInfo, isIP, type Socket } from 'node:net'
+import { type AddressInfo, type BlockList, isIP, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { GatewaySettings } from '../config/settings.ts'
 import type { Clock, Log } from '../config/world.ts'
@@ -360,6 +360,21 @@ function forwardedClient(req: IncomingMessage, peer: Peer, depth: number): strin
   const element = req.headers['x-forwarded-for'] === undefined ? FOR.exec(entry) : null
   const chosen = plain(element === null ? entry.trim() : (element[1] ?? element[2]!))
   return isIP(chosen) === 0 ? peer.address : chosen
+}
+
+/**
+ * Who called a management interface, for limits and records: the last address on the way that no trusted proxy has. What
+ * stands before it in `X-Forwarded-For` or `Forwarded` is the caller's own word.
+ */
+export function callerOf({ req, peer }: Exchange, trusted: BlockList): string {
+  if (!peer.trusted) return peer.address
+  const listed = String(req.headers['x-forwarded-for'] ?? req.headers.forwarded ?? '')
+  const depths = listed === '' ? 0 : listed.split(',').length
+  for (let depth = 1; depth <= depths; depth++) {
+    const address = forwardedClient(req, peer, depth)
+    if (!within(trusted, address)) return address
+  }
+  return peer.address
 }
 
 /** The address in an element of `Forwarded` (RFC 7239 §4), without quotes, brackets and port. */

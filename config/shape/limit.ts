@@ -26,16 +26,19 @@ export const TimeOrLifetime = (description: string) =>
     description: `${description}, or e.g. 5h,34m,30s from now`
   })
 
+/** At least 1 where smoothing is enabled; clients that write every member send 0 where it is not. */
+const OneOrMore = (description: string) => Type.Integer({ minimum: 0, description: `${description}; at least 1` })
+
 /** Specification, Smoothing object. What ties it to its rate is checked by `limitFaults`. */
 export const Smoothing = Type.Object(
   {
     enabled: Type.Optional(Type.Boolean()),
-    threshold: Type.Optional(Type.Integer({ minimum: 1, description: 'Initial allowance: requests a `per` interval' })),
+    threshold: Type.Optional(OneOrMore('Initial allowance: requests a `per` interval')),
     trigger: Type.Optional(
       Type.Number({ minimum: 0, multipleOf: 0.01, description: 'Fraction of the step at which the allowance moves' })
     ),
-    step: Type.Optional(Type.Integer({ minimum: 1, description: 'By how much the allowance moves' })),
-    delay: Type.Optional(Type.Integer({ minimum: 1, description: 'Seconds between two smoothing events' }))
+    step: Type.Optional(OneOrMore('By how much the allowance moves')),
+    delay: Type.Optional(OneOrMore('Seconds between two smoothing events'))
   },
   { additionalProperties: false }
 )
@@ -67,6 +70,8 @@ export function limitFaults({ rate = 0, smoothing }: Pick<ApiLimit, 'rate' | 'sm
   for (const member of ['threshold', 'trigger', 'step', 'delay'] as const) {
     if (smoothing[member] === undefined)
       faults.push({ path: `${path}/smoothing/${member}`, message: 'is required when smoothing is enabled' })
+    else if (member !== 'trigger' && smoothing[member] < 1)
+      faults.push({ path: `${path}/smoothing/${member}`, message: 'must be >= 1' })
   }
   if (rate > 0 && smoothing.threshold !== undefined && smoothing.threshold >= rate)
     faults.push({ path: `${path}/smoothing/threshold`, message: 'must be below the rate' })

@@ -38,8 +38,8 @@ const Email = Type.String({ maxLength: 320, pattern: '^[^@\\s]+@[^@\\s]+$', desc
 export const NewPortalUser = Type.Object({ ...given, Email }, strict)
 export type NewPortalUser = Static<typeof NewPortalUser>
 
-/** What changes of a user; what is not given stays. */
-export const PortalUserChange = Type.Object({ ...given, Email: Type.Optional(Email) }, strict)
+/** What changes of a user; what is not given stays. One that was read may come back whole: its id is not looked at. */
+export const PortalUserChange = Type.Object({ ...given, Email: Type.Optional(Email), ID: Type.Optional(Id) }, strict)
 export type PortalUserChange = Static<typeof PortalUserChange>
 
 const Team = {
@@ -67,12 +67,20 @@ export type PortalOrganisation = Static<typeof PortalOrganisation>
 
 /** What is given of an organisation. */
 export const PortalOrganisationName = Type.Object({ Name: PortalName }, strict)
+/** What changes of an organisation: its name. One that was read may come back whole: nothing else is looked at. */
+export const PortalOrganisationChange = Type.Object(
+  { ...Type.Partial(PortalOrganisation).properties, Name: PortalName },
+  strict
+)
 
 const Users = Type.Optional(
   Type.Array(Id, { maxItems: 10_000, description: 'Ids of members of the organisation; not given: as they are' })
 )
 /** A new team. */
 export const NewPortalTeam = Type.Object({ Name: PortalName, Users }, strict)
-/** What changes of a team; what is not given stays. */
-export const PortalTeamChange = Type.Object({ Name: Type.Optional(PortalName), Users }, strict)
+/** What changes of a team; what is not given stays. One that was read may come back whole: its id is not looked at. */
+export const PortalTeamChange = Type.Object(
+  { ...Type.Partial(Type.Object(Team)).properties, Name: Type.Optional(PortalName), Users },
+  strict
+)
 export type PortalTeamChange = Static<typeof PortalTeamChange>

@@ -9,8 +9,9 @@ const Time = Type.Optional(
   })
 )
 
+const ADDRESS = '[^\\s@\\x00-\\x1f\\x7f]+@[^\\s@\\x00-\\x1f\\x7f]+'
 /** An e-mail address, as far as it matters here: one `@` that parts it, nothing invisible. */
-export const Email = Type.String({ maxLength: 320, pattern: '^[^\\s@\\p{C}]+@[^\\s@\\p{C}]+$' })
+export const Email = Type.String({ maxLength: 320, pattern: `^${ADDRESS}$` })
 
 /** Names of permissions to their levels: `read`, `write`, `admin`, `deny`. */
 export const Permissions = Type.Record(Type.String({ maxLength: 128 }), Type.Enum(['read', 'write', 'admin', 'deny']), {
@@ -29,7 +30,7 @@ const members = {
   active: Type.Optional(Type.Boolean()),
   api_model: Type.Optional(Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()])),
   created_at: Time,
-  email_address: Type.Optional(Type.Union([Email, Type.Literal('')])),
+  email_address: Type.Optional(Type.String({ maxLength: 320, pattern: `^(${ADDRESS})?$`, description: 'Blank: none' })),
   first_name: Text(),
   last_name: Text(),
   group_id: Text(),

@@ -1,7 +1,10 @@
+import { parseExact } from '../../config/exactJson.ts'
 import type { Json } from './documents.ts'
 
 /** The management interface as the command line calls it. */
 export interface Client {
+  /** @throws CallFailed when there is no management interface, or the key opens none */
+  check(): Promise<void>
   /** The document and its revision's ETag; null: there is none (404). @throws CallFailed */
   read(path: string): Promise<{ readonly body: Json; readonly etag: string | null } | null>
   /** @param etag of the revision that was read; another present one is refused. @throws CallFailed */
@@ -41,15 +44,19 @@ export function client(url: string, accessKey: string): Client {
   }
 
   return {
+    async check() {
+      const { answer } = await call('GET', '/api/users/me', {})
+      if (answer.status === 404) throw new CallFailed(`${base} is no management interface`)
+    },
     async read(path) {
       const { answer, text } = await call('GET', path, {})
-      return answer.status === 404 ? null : { body: JSON.parse(text), etag: answer.headers.get('etag') }
+      return answer.status === 404 ? null : { body: parseExact(text), etag: answer.headers.get('etag') }
     },
     async write(method, path, body, { etag = null, type = 'application/json' } = {}) {
       const headers = { 'Content-Type': type, ...(etag === null ? {} : { 'If-Match': etag }) }
       const { answer, text } = await call(method, path, headers, JSON.stringify(body))
       if (answer.status === 404) throw new CallFailed(`${method} ${path} was answered 404: ${told(text)}`)
-      return JSON.parse(text)
+      return parseExact(text)
     }
   }
 }

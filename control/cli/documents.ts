@@ -26,6 +26,7 @@ export class Faulty extends Error {
   }
 }
 
+const SEVERAL = 'holds several documents: each needs a file of its own'
 const ENDINGS = ['.json', '.yaml', '.yml']
 const LISTS = { assets: 'asset', policies: 'policy', keys: 'key' } as const
 
@@ -47,7 +48,7 @@ export function readDocuments(paths: readonly string[]): Given[] {
         cause instanceof Invalid
           ? cause.faults.map(({ path, message }) => `${path} ${message}`.trim())
           : [String(cause)]
-      faults.push(...told.map(text => `${file}: ${text}`))
+      faults.push(...told.map(text => `${file}: ${/parseAllDocuments/.test(text) ? SEVERAL : text}`))
     }
   }
   const seen = new Map<string, string>()

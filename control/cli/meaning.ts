@@ -90,14 +90,15 @@ function routes(document: Json | null): Map<string, Json> {
       if (operation === undefined) continue
       const id = operation?.operationId
       const rule = typeof id === 'string' && isObject(rules) && Object.hasOwn(rules, id) ? rules[id] : null
-      found.set(`${method.toUpperCase()} ${path}`, { operation, rule, parameters: (item as Json).parameters ?? null })
+      const shared = Object.entries(item as Json).filter(([name]) => !METHODS.includes(name))
+      found.set(`${method.toUpperCase()} ${path}`, { operation, rule, shared: Object.fromEntries(shared) })
     }
   return found
 }
 
 const apiTold = (before: Json | null, after: Json) => (path: string) =>
   before === null ||
-  path.startsWith('/paths/') ||
+  path.startsWith('/paths/~1') ||
   path.startsWith(`/${EXTENSION}/middleware/operations`) ||
   path.startsWith(`/${EXTENSION}/server/listenPath`) ||
   path.startsWith(`/${EXTENSION}/server/customDomain/`) ||
@@ -110,8 +111,12 @@ function limitLines(before: Json, after: Json): string[] {
   const lines = limitsOf(before, after, '')
   const [old, now] = [before.access_rights ?? {}, after.access_rights ?? {}]
   for (const id of Object.keys(now)) {
-    if (!Object.hasOwn(old, id)) lines.push(`may call + ${id}`)
-    else {
+    if (!Object.hasOwn(old, id)) {
+      lines.push(`may call + ${id}`, ...limitsOf({}, now[id]?.limit ?? {}, ` on ${id}`))
+      const count = now[id]?.endpoints?.length ?? 0
+      if (count > 0) lines.push(`limits of ${count} endpoints on ${id}`)
+      if (now[id]?.allowed_urls?.length > 0) lines.push(`only ${now[id].allowed_urls.length} URLs on ${id}`)
+    } else {
       lines.push(...limitsOf(old[id]?.limit ?? {}, now[id]?.limit ?? {}, ` on ${id}`))
       if (!isDeepStrictEqual(old[id]?.allowed_urls ?? [], now[id]?.allowed_urls ?? []))
         lines.push(`allowed URLs on ${id} change`)

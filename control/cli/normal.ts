@@ -1,4 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
+import { lifetimeSeconds } from '../../config/duration.ts'
+import { parseExact } from '../../config/exactJson.ts'
 import { EXTENSION } from '../../gateway/api.ts'
 import { isObject } from '../../gateway/documents/report.ts'
 import type { DocumentKind, Json } from './documents.ts'
@@ -23,22 +25,64 @@ const COMPUTED: Record<Exclude<DocumentKind, 'api'>, readonly string[]> = {
 }
 const DEFAULTS: Record<Exclude<DocumentKind, 'api'>, Record<string, Json>> = {
   asset: { kind: 'oas-template', description: '', name: '' },
-  policy: {},
-  key: { rate: 0, per: 0, quota_max: 0, quota_renewal_rate: 0, is_inactive: false, access_rights: {}, alias: '' }
+  policy: {
+    active: true,
+    access_rights: {},
+    hmac_enabled: false,
+    is_inactive: false,
+    key_expires_in: 0,
+    max_query_depth: 0,
+    meta_data: {},
+    name: '',
+    partitions: { acl: false, complexity: false, per_api: false, quota: false, rate_limit: false },
+    per: 0,
+    quota_max: 0,
+    quota_renewal_rate: 0,
+    rate: 0,
+    tags: [],
+    throttle_interval: 0,
+    throttle_retry_limit: 0
+  },
+  key: {
+    rate: 0,
+    per: 0,
+    quota_max: 0,
+    quota_renewal_rate: 0,
+    is_inactive: false,
+    access_rights: {},
+    alias: '',
+    apply_policies: []
+  }
 }
+/** Old names, and the present ones. */
+const RENAMED: Record<string, string> = { enable_detail_recording: 'enable_detailed_recording' }
+/** Members that may be written as a lifetime. */
+const LIFETIMES = ['key_expires_in', 'post_expiry_grace_period', 'session_lifetime']
 /** Secrets of keys: never in files; who leaves them out keeps them. */
 const SECRETS = ['hmac_string', 'jwt_data', 'basic_auth_data']
 
 export function normal(kind: DocumentKind, body: Json): Record<string, Json> {
   if (kind === 'api') return normalApi(body)
   const out: Record<string, Json> = {}
-  for (const [name, value] of Object.entries(body)) {
+  for (const [given, value] of Object.entries(present(kind, body))) {
+    const name = RENAMED[given] ?? given
     if (COMPUTED[kind].includes(name) || value === null || value === undefined) continue
     if (kind === 'key' && SECRETS.includes(name)) continue
     if (Object.hasOwn(DEFAULTS[kind], name) && isDeepStrictEqual(plain(value), DEFAULTS[kind][name])) continue
-    out[name] = name === 'access_rights' ? rights(value) : value
+    out[name] = name === 'access_rights' ? rights(value) : LIFETIMES.includes(name) ? seconds(value) : value
   }
   return plain(out)
+}
+
+/** A key may name one policy in the old way. */
+function present(kind: DocumentKind, body: Json): Json {
+  if (kind !== 'key' || body.apply_policy_id === undefined) return body
+  const { apply_policy_id, ...rest } = body
+  return { apply_policies: apply_policy_id === '' ? [] : [apply_policy_id], ...rest }
+}
+
+function seconds(value: Json): Json {
+  return typeof value === 'string' ? (lifetimeSeconds(value) ?? value) : value
 }
 
 /** What a write needs beside the file: what only the gateway knows. */
@@ -71,7 +115,7 @@ function rights(given: Json): Json {
   )
 }
 
-/** As JSON tells it: no prototypes, no members without a value. */
+/** As JSON tells it: no prototypes, no members without a value; integers of any size stay. */
 function plain(value: Json): Json {
-  return JSON.parse(JSON.stringify(value))
+  return parseExact(JSON.stringify(value))
 }

@@ -30,15 +30,18 @@ function place(kind: DocumentKind, body: Json, id?: string): string {
 
 /** Compares the files with the gateway, in the order in which they can be written. @throws CallFailed */
 export async function plan(given: readonly Given[], client: Client): Promise<Change[]> {
+  await client.check()
   const changes: Change[] = []
   for (const kind of kinds)
     for (const one of given.filter(each => each.kind === kind)) {
-      const found = await client.read(place(kind, one.body, one.id))
+      const found = await client.read(place(kind, one.body, one.id) + (kind === 'key' ? AS_WRITTEN : ''))
       const present = found === null ? null : kind === 'key' ? found.body.data : found.body
-      const wanted = kind === 'key' && present !== null ? await previewed(one.body, client) : one.body
-      const [before, after] = [present === null ? null : normal(kind, present), normal(kind, wanted)]
-      // Counted from a key's creation where its policies say so.
-      if (before !== null && kind === 'key' && one.body.expires === undefined) delete before.expires
+      const [before, after] = [present === null ? null : normal(kind, present), normal(kind, one.body)]
+      // Policies say when a new key expires; a lifetime in the file counts from the key's creation.
+      if (before !== null && kind === 'key' && typeof after.expires !== 'number') {
+        delete before.expires
+        delete after.expires
+      }
       if (before !== null && isDeepStrictEqual(before, after)) continue
       const lines = meaning(kind, before, after)
       changes.push({
@@ -52,11 +55,7 @@ export async function plan(given: readonly Given[], client: Client): Promise<Cha
   return changes
 }
 
-/** Keys are read with their policies applied, so what the file says is compared in the same form. */
-async function previewed({ id: _id, ...key }: Json, client: Client): Promise<Json> {
-  const { expires, ...preview } = await client.write('POST', '/api/keys/preview', key)
-  return key.expires === undefined ? preview : { ...preview, expires }
-}
+const AS_WRITTEN = '?written=true'
 
 /** Writes one change. What somebody else wrote since it was read is not overwritten. @throws CallFailed */
 export async function apply({ given, does, etag, present }: Change, client: Client): Promise<void> {
@@ -64,10 +63,22 @@ export async function apply({ given, does, etag, present }: Change, client: Clie
   const body = withKept(kind, given.body, present)
   const named = does === 'update' || kind === 'key'
   const type = kind === 'api' && Object.hasOwn(body, STREAMING) ? 'application/vnd.svc.streams.oas' : 'application/json'
-  // A changed key keeps what was counted: files say what it may do, not what it has done.
-  const query = kind === 'key' && does === 'update' ? '?suppress_reset=1' : ''
   const path = named ? place(kind, body, id) : place(kind, body)
-  await client.write(does === 'update' ? 'PUT' : 'POST', path + query, body, { etag, type })
+  if (does === 'update') await client.write('PUT', path + (kind === 'key' ? KEEPS : ''), body, { etag, type })
+  else {
+    await client.write('POST', path, body, { type })
+    if (kind === 'key' && typeof body.expires === 'number') await expiring(path, body, client)
+  }
+}
+
+/** A changed key keeps what was counted: files say what it may do, not what it has done. */
+const KEEPS = '?suppress_reset=1'
+
+/** A policy's lifetime takes the place of a new key's own end; a file means what it says. */
+async function expiring(path: string, body: Json, client: Client): Promise<void> {
+  const made = await client.read(path + AS_WRITTEN)
+  if (made !== null && made.body.data.expires !== body.expires)
+    await client.write('PUT', path + KEEPS, withKept('key', body, made.body.data), { etag: made.etag })
 }
 
 /** A change as people read it. */

@@ -1,4 +1,4 @@
-import { Key } from '../../config/shape/key.ts'
+import { KeyGiven } from '../../config/shape/key.ts'
 import { Policy } from '../../config/shape/policy.ts'
 import { compile, Invalid } from '../../config/validate.ts'
 import type { Api } from '../../gateway/api.ts'
@@ -10,11 +10,17 @@ import type { Given, Json } from './documents.ts'
 export function validate(given: readonly Given[]): string[] {
   const faults: string[] = []
   const paths = new Map<string, string>()
+  const names = new Map<string, string>()
   for (const one of given) {
     const tell = (path: string, message: string) =>
       void faults.push(`${one.file}: ${one.kind} ${one.id}: ${path} ${message}`)
     try {
       const api = check(one)
+      if (one.kind === 'policy' && typeof one.body.name === 'string' && one.body.name !== '') {
+        const { name } = one.body
+        if (names.has(name)) tell('/name', `is that of policy ${names.get(name)} too`)
+        names.set(name, one.id)
+      }
       if (api === null || !api.active || api.internal) continue
       const place = `${api.domain}${api.listenPath}/`
       const holder = paths.get(place)
@@ -29,7 +35,7 @@ export function validate(given: readonly Given[]): string[] {
 }
 
 const policyShape = compile(Policy)
-const keyShape = compile(Key)
+const keyShape = compile(KeyGiven)
 const matching = { matching: 'exact', ignoreCase: false } as const
 
 /** @throws Invalid */

@@ -3,7 +3,7 @@ import { ownApi } from '../apis.ts'
 import type { Caller } from '../caller.ts'
 import { endpoint, Refused } from '../endpoint.ts'
 import { everyKey, listedId, mapped, mayList, pageOfKeys, streamedJson, type Wanted } from '../keys/listing.ts'
-import { KeyData, type KeyDocument, wrapped } from '../keys/reading.ts'
+import { KeyData, type KeyDocument, shownAs, wrapped, written } from '../keys/reading.ts'
 import { type Paging, pageAsked, paging } from '../page.ts'
 import type { ControlTools } from '../tools.ts'
 
@@ -27,11 +27,11 @@ export const apiKeyLists = [
     path: '/api/keys/detailed',
     summary: 'Lists keys with their details',
     params: Type.Object({}, strict),
-    query: Searching,
+    query: Type.Object({ ...Searching.properties, written }, strict),
     answer: Type.Object({ keys: Type.Array(KeyData), pages: Type.Integer() }),
     handle: ({ query, caller }, tools) =>
       listed({ org: caller.org, part: query.q ?? '' }, query, tools, {
-        show: document => wrapped(document, listedId(document, tools), caller, tools),
+        show: document => wrapped(document, listedId(document, tools), caller, tools, shownAs(query)),
         open: '{"keys":[',
         close: '],"pages":',
         page: (keys, pages) => ({ keys, pages })

@@ -4,7 +4,18 @@ import { ownApi } from '../apis.ts'
 import type { Caller } from '../caller.ts'
 import { Answer, endpoint, etag, Refused } from '../endpoint.ts'
 import type { KeyTexts } from '../keys/given.ts'
-import { KeyData, type KeyDocument, keyIdOf, locate, opened, type Sought, shown, wrapped } from '../keys/reading.ts'
+import {
+  KeyData,
+  type KeyDocument,
+  keyIdOf,
+  locate,
+  opened,
+  type Sought,
+  shown,
+  shownAs,
+  wrapped,
+  written
+} from '../keys/reading.ts'
 import { createGenerated, createNamed, deleteKey, type Find, preview, replaceKey } from '../keys/writing.ts'
 import type { ControlTools } from '../tools.ts'
 
@@ -53,11 +64,12 @@ const one = [
     ...place,
     method: 'GET',
     summary: 'Reads a key with its policies applied and its quota as it stands',
-    query: Which,
+    query: Type.Object({ ...which, written }, strict),
     answer: KeyData,
     async handle({ params, query, caller }, tools) {
       const document = await ownKey(params, query, caller, tools)()
-      return answered(document, keyIdOf(document, params.keyID), caller, tools)
+      const data = await wrapped(document, keyIdOf(document, params.keyID), caller, tools, shownAs(query))
+      return new Answer(200, data, etag(document.rev))
     }
   }),
 
@@ -132,7 +144,8 @@ export const apiKeys = [
     query: Type.Object({}, strict),
     answer: KeyData,
     async handle({ params: { keyID }, body, caller }, tools) {
-      return answered(await createNamed(keyID, body, orgOfKey(body, caller), texts, tools), keyID, caller, tools)
+      const org = orgOfKey(body, caller)
+      return answered(await createNamed(keyID, body, org, texts, tools), keyID, caller, tools)
     }
   }),
 
@@ -173,7 +186,8 @@ export const apiKeys = [
         needsPassword(null)
         call.matched(0)
         try {
-          return await answered(await createNamed(username, body, org, texts, tools), username, caller, tools)
+          const document = await createNamed(username, body, org, texts, tools)
+          return await answered(document, username, caller, tools)
         } catch (cause) {
           // Somebody was quicker.
           if (!(cause instanceof Refused && cause.status === 409)) throw cause

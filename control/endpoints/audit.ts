@@ -55,18 +55,23 @@ const Filters = Type.Object(
 )
 type Filters = Static<typeof Filters>
 
-const common = {
-  door: 'management',
-  bodyForm: 'none',
-  body: Type.Unknown(),
-  malformed: ''
-} as const
+const common = { bodyForm: 'none', body: Type.Unknown(), malformed: '' } as const
 
-export const audit: readonly Endpoint[] = [
+/**
+ * Users see the records of their organisation; the admin interface those of all, and of calls that were refused before
+ * they had to do with any.
+ */
+const places = [
+  { door: 'management', base: '/api/audit-logs' },
+  { door: 'admin', base: '/admin/audit-logs' }
+] as const
+
+export const audit: readonly Endpoint[] = places.flatMap(({ door, base }) => [
   endpoint({
     ...common,
+    door,
     method: 'GET',
-    path: '/api/audit-logs',
+    path: base,
     summary: 'Lists audit records, newest first',
     params: Type.Object({}, strict),
     query: Filters,
@@ -75,8 +80,7 @@ export const audit: readonly Endpoint[] = [
     async handle({ query, caller }, tools) {
       const matches = filter(query)
       const { download } = query
-      if (download === 'true' || download === '1')
-        return file(query.type ?? 'json', found(matches, caller, tools.store))
+      if (/^(?:true|1)$/i.test(download ?? '')) return file(query.type ?? 'json', found(matches, caller, tools.store))
       if (matches.always) {
         const newest = { p: query.p, page_size: query.page_size, newestFirst: true }
         return listPage<AuditRecord>(tools, 'audit', caller.org, newest, 'audit_logs', ({ body }) => body)
@@ -95,8 +99,9 @@ export const audit: readonly Endpoint[] = [
 
   endpoint({
     ...common,
+    door,
     method: 'GET',
-    path: '/api/audit-logs/{id}',
+    path: `${base}/{id}`,
     summary: 'Reads one audit record',
     params: Type.Object({ id: Type.String() }, strict),
     query: Type.Object({}, strict),
@@ -107,7 +112,7 @@ export const audit: readonly Endpoint[] = [
       return document.body
     }
   })
-]
+])
 
 interface Matches {
   readonly always: boolean
@@ -125,7 +130,7 @@ function filter({ user, action, ip, method, status, url, from_date, to_date }: F
     from,
     to,
     record: each =>
-      (!user || each.user.includes(user)) &&
+      (!user || each.user.toLowerCase().includes(user.toLowerCase())) &&
       (!action || each.action.toLowerCase().includes(action.toLowerCase())) &&
       (!ip || each.ip === ip) &&
       (!method || each.method === method.toUpperCase()) &&

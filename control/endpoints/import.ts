@@ -2,15 +2,17 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import Type, { type Static } from 'typebox'
 import { Invalid } from '../../config/validate.ts'
 import { type Api, EXTENSION } from '../../gateway/api.ts'
-import { readApi, withId } from '../../gateway/documents/readApi.ts'
-import { documentOf, type Noun, ownDocument, UNREADABLE } from '../apiDocuments.ts'
+import { namedId, readApi, withId } from '../../gateway/documents/readApi.ts'
+import { placeOf } from '../../gateway/listenPaths.ts'
+import { documentOf, type Noun, ownDocument, templateData, UNREADABLE } from '../apiDocuments.ts'
 import { changeApi, type Saved, saveApi } from '../apis.ts'
-import { findAsset } from '../assets.ts'
+import { type Caller, owns } from '../caller.ts'
 import { Answer, type Call, type Door, type Endpoint, endpoint, etag, Refused, toldFaults } from '../endpoint.ts'
 import { documentTypes } from '../forms.ts'
 import { newId } from '../ids.ts'
 import { type Configured, configure, merge } from '../import/configure.ts'
 import type { OPTION_NAMES } from '../import/options.ts'
+import { refusals, type Told } from '../import/refusals.ts'
 import type { Entry } from '../import/report.ts'
 import { readSource, type Source, type Template } from '../import/source.ts'
 import type { ControlTools } from '../tools.ts'
@@ -93,46 +95,36 @@ async function read(call: Asked, door: ImportDoor, template: Template, tools: Co
   }
 }
 
-/** @throws Refused 404 */
-async function templateOf(id: string, { caller }: Asked, tools: ControlTools): Promise<Template> {
-  const asset = await findAsset(id, caller, tools)
-  if (asset === null) throw new Refused(404, 'Asset not found.')
-  return asset.body.data
-}
-
 async function made(
   call: Asked,
   query: Static<typeof CreateOptions>,
   door: ImportDoor,
   dbId: string,
   tools: ControlTools
-): Promise<Configured> {
+): Promise<Configured & { readonly source: Source }> {
   const { templateID, ...options } = query
-  const template = templateID ? await templateOf(templateID, call, tools) : null
+  const template = templateID ? await templateData(templateID, call.caller, tools) : null
   const source = await read(call, door, template, tools)
   await nextTurn()
-  return configure(source, options, { template, dbId })
+  return { ...configure(source, options, { template, dbId }), source }
 }
 
-/** What is answered: with the report, whether it is done or refused. `report`: asked when that is known. */
-async function answered(Message: string, save: () => Promise<Saved>, report: () => readonly Entry[]): Promise<Answer> {
+/** What stands behind the answer to an import: known at the latest when saving is done or refused. */
+interface Made {
+  readonly source: Source
+  report: readonly Entry[]
+}
+
+/** What is answered: with the report, whether it is done or refused. */
+async function answered(Message: string, save: () => Promise<Saved>, made: Made): Promise<Answer> {
   try {
     const { api, rev } = await save()
-    return new Answer(200, { Status: 'OK', Message, Meta: api.dbId, ID: api.id, report: report() }, etag(rev))
+    return new Answer(200, { Status: 'OK', Message, Meta: api.dbId, ID: api.id, report: made.report }, etag(rev))
   } catch (cause) {
     if (!(cause instanceof Refused) || !Array.isArray(cause.more.faults)) throw cause
-    const refused = refusals(cause.more.faults as ReturnType<typeof toldFaults>)
-    throw new Refused(cause.status, cause.message, { more: { ...cause.more, report: [...refused, ...report()] } })
+    const refused = refusals(cause.more.faults as Told[], made.source)
+    throw new Refused(cause.status, cause.message, { more: { ...cause.more, report: [...refused, ...made.report] } })
   }
-}
-
-function refusals(faults: ReturnType<typeof toldFaults>): Entry[] {
-  return faults.map(({ pointer, message }) => ({
-    pointer,
-    keyword: pointer.slice(pointer.lastIndexOf('/') + 1),
-    outcome: 'refused',
-    message
-  }))
 }
 
 function importAt(path: string, door: Door & ImportDoor): Endpoint {
@@ -148,9 +140,9 @@ function importAt(path: string, door: Door & ImportDoor): Endpoint {
     answer: Done,
     async handle(call, tools) {
       const asked = { ...call, body: call.body as Buffer }
-      const { document, report } = await made(asked, call.query, door, newId(tools), tools)
+      const { document, ...rest } = await made(asked, call.query, door, newId(tools), tools)
       const save = () => saveApi(documentOf(document, OAS), null, 'imported', asked, tools)
-      return answered('API created', save, () => report)
+      return answered('API created', save, rest)
     }
   })
 }
@@ -170,17 +162,13 @@ function patchAt(path: string, door: Door & ImportDoor, unknown: string): Endpoi
       const asked = { ...call, body: call.body as Buffer }
       const { id } = ownDocument(call.params.apiID, OAS, call, tools, unknown)
       const source = await read(asked, door, null, tools)
-      let report: readonly Entry[] = []
+      const made: Made = { source, report: [] }
       const make = (present: Api) => {
-        const made = merge(present.document, source, call.query)
-        report = made.report
-        return documentOf(made.document, OAS)
+        const { document, report } = merge(present.document, source, call.query)
+        made.report = report
+        return documentOf(document, OAS)
       }
-      return answered(
-        'API updated',
-        () => changeApi(id, make, 'imported again', asked, tools),
-        () => report
-      )
+      return answered('API updated', () => changeApi(id, make, 'imported again', asked, tools), made)
     }
   })
 }
@@ -210,21 +198,39 @@ export const dryRun = endpoint({
   ),
   async handle(call, tools) {
     const asked = { ...call, body: call.body as Buffer }
-    const { document, report } = await made(asked, call.query, 'management', '', tools)
+    const { document, report, source } = await made(asked, call.query, 'management', '', tools)
     const { [EXTENSION]: _, ...oas } = document
-    return { oas, svc_oas: document, report: [...faultsOf(document, tools), ...report] }
+    return { oas, svc_oas: document, report: [...refusedOf(document, source, call.caller, tools), ...report] }
   }
 })
 
 /** What saving would refuse. */
-function faultsOf(document: unknown, { settings }: ControlTools): Entry[] {
+function refusedOf(document: Record<string, unknown>, source: Source, caller: Caller, tools: ControlTools): Entry[] {
   try {
-    readApi(withId(document, 'new'), { source: 'store', matching: settings.gateway.endpoint_matching })
-    return []
+    documentOf(document, OAS)
+    const matching = tools.settings.gateway.endpoint_matching
+    const api = readApi(withId(document, 'new'), { source: 'store', matching })
+    return conflicts(api, namedId(document), caller, tools)
   } catch (cause) {
-    if (!(cause instanceof Invalid)) throw cause
-    return refusals(toldFaults(cause.faults))
+    if (cause instanceof Invalid) return refusals(toldFaults(cause.faults), source)
+    if (!(cause instanceof Refused)) throw cause
+    return refusals([{ pointer: '', message: cause.message }], source)
   }
+}
+
+/** Id and listen path that another API has: saving would answer 409. */
+function conflicts(api: Api, id: string | null, caller: Caller, { apis }: ControlTools): Entry[] {
+  const found: Entry[] = []
+  const add = (pointer: string, keyword: string, message: string) =>
+    void found.push({ pointer: `/${EXTENSION}${pointer}`, keyword, outcome: 'refused', message })
+  if (id !== null && apis.get(id) !== null) add('/info/id', 'id', 'Found API with the same ID')
+  const place = placeOf(api)
+  const holder = place === null ? undefined : apis.all().find(other => placeOf(other) === place)
+  if (holder === undefined) return found
+  const whose = owns(caller, holder.orgId) ? `API ${holder.id} (${holder.name})` : 'an API of another organisation'
+  const message = `Found API with same url. The listen path ${api.listenPath}/ is taken by ${whose}`
+  add('/server/listenPath/value', 'listenPath', message)
+  return found
 }
 
 export const imports: readonly Endpoint[] = [importApi, dryRun, patchApi, importSvcApi, patchSvcApi]

@@ -9,13 +9,13 @@ import {
   documentOf,
   NoQuery,
   type Noun,
+  templateData,
   UNREADABLE,
   Written,
   written
 } from '../apiDocuments.ts'
 import { ApiEntry, apiFilters, apiType, entryOf, listApis } from '../apiLists.ts'
 import { ownApi, saveApi } from '../apis.ts'
-import { findAsset } from '../assets.ts'
 import type { Caller } from '../caller.ts'
 import { type Endpoint, endpoint, Refused } from '../endpoint.ts'
 import { documentTypes } from '../forms.ts'
@@ -70,11 +70,9 @@ export const createApi = endpoint({
   }
 })
 
-/** What an API may take from a template: not who it is. @throws Refused 404 */
+/** What an API may take from a template: not who it is. @throws Refused 403, 404 */
 async function templateOf(id: string, caller: Caller, tools: ControlTools): Promise<Record<string, unknown>> {
-  const asset = await findAsset(id, caller, tools)
-  if (asset === null) throw new Refused(404, 'Asset not found.')
-  const { data } = asset.body
+  const data = await templateData(id, caller, tools)
   const extension = data[EXTENSION]
   if (!isObject(extension) || !isObject(extension.info)) return data
   const { id: _id, dbId: _dbId, orgId: _orgId, ...info } = extension.info

@@ -5,8 +5,9 @@ import { Answer, type Endpoint, endpoint, etag, Refused } from '../endpoint.ts'
 import { envelope, ok } from '../envelope.ts'
 import { newId } from '../ids.ts'
 import { pageAsked, pagesOf, paging, streamedList } from '../page.ts'
+import { emptied } from '../portal/unit.ts'
 import type { ControlTools } from '../tools.ts'
-import { changing } from '../tries.ts'
+import { changing, tried } from '../tries.ts'
 
 /** Organisations, by the admin secret (semantics §2.11). `default` is always there, written or not (outside.md §5). */
 
@@ -131,12 +132,14 @@ const deleteOrganisation = endpoint({
   answer: envelope(Type.Null()),
   async handle({ params: { id }, matched }, tools) {
     if (id === DEFAULT) throw new Refused(409, 'The organisation default is always there')
-    await changing('organisation', id, async () => {
+    // Its portal may change meanwhile as well.
+    await tried('organisation', async () => {
       const { rev } = await present(id, tools)
       matched(rev)
-      const left = await belongings(id, tools)
+      const portal = await emptied(id, tools.store)
+      const left = [...(await belongings(id, tools)), ...(portal === null ? ['portal'] : [])]
       if (left.length > 0) throw new Refused(409, `The organisation still has documents: ${left.join(', ')}`)
-      await tools.store.commit([{ kind: 'organisation', id, body: null, expect: rev }])
+      await tools.store.commit([{ kind: 'organisation', id, body: null, expect: rev }, ...(portal ?? [])])
     })
     return ok('Org deleted')
   }
@@ -150,20 +153,9 @@ async function present(id: string, { store }: Pick<ControlTools, 'store'>): Prom
   throw new Refused(404, UNKNOWN)
 }
 
-const OWNED: readonly Kind[] = [
-  'user',
-  'group',
-  'key',
-  'policy',
-  'api',
-  'asset',
-  'certificate',
-  'hook',
-  'portal_organisation',
-  'portal_user'
-]
+const OWNED: readonly Kind[] = ['user', 'group', 'key', 'policy', 'api', 'asset', 'certificate', 'hook']
 
-/** The kinds of which it has documents. */
+/** The kinds of which it has documents, its portal apart. */
 async function belongings(org: string, { store, apis }: ControlTools): Promise<string[]> {
   const pages = await Promise.all(
     OWNED.map(kind => store.list(kind, { org, page: 1, size: 1, idsOnly: true }).then(({ total }) => total))

@@ -2,6 +2,7 @@ import Type from 'typebox'
 import {
   NewPortalTeam,
   PortalOrganisation,
+  PortalOrganisationChange,
   PortalOrganisationName,
   PortalTeam,
   PortalTeamChange
@@ -22,7 +23,7 @@ import {
   shownTeam,
   teamOf
 } from '../portal/portal.ts'
-import { changing, type OrganisationRecord, reading, Unit } from '../portal/unit.ts'
+import { changing, type OrganisationRecord, Unit } from '../portal/unit.ts'
 
 /** Organisations of the portal and their teams (specification, Portal; semantics §9). */
 
@@ -49,11 +50,10 @@ const list = endpoint({
   ...none,
   answer: Type.Array(PortalOrganisation),
   async handle({ query, caller }, tools) {
-    const { org } = await reading(orgOf(caller, undefined), tools)
+    const { org, unwritten } = await Unit.begin(orgOf(caller, undefined), tools)
     // Each has a view of its own: one for all would hold every member of a long list.
-    return portalPage<OrganisationRecord>('portal_organisation', org, query, tools, async body =>
-      shown(await Unit.begin(org, tools), body)
-    )
+    const show = async (body: OrganisationRecord) => shown(await Unit.begin(org, tools), body)
+    return portalPage<OrganisationRecord>('portal_organisation', org, query, tools, show, unwritten)
   }
 })
 
@@ -82,7 +82,7 @@ const read = endpoint({
   answer: PortalOrganisation,
   async handle({ params, caller }, tools) {
     const id = numberOf(params.organisation_id, 'organisation')
-    const unit = await reading(orgOf(caller, undefined), tools)
+    const unit = await Unit.begin(orgOf(caller, undefined), tools)
     return told(unit, await organisationOf(unit, id))
   }
 })
@@ -95,7 +95,7 @@ const update = endpoint({
   params: OrganisationId,
   query: NoQuery,
   ...json,
-  body: PortalOrganisationName,
+  body: PortalOrganisationChange,
   answer: PortalOrganisation,
   handle({ params, body, caller, matched, changed }, tools) {
     const id = numberOf(params.organisation_id, 'organisation')
@@ -140,7 +140,7 @@ const listTeams = endpoint({
   answer: Type.Array(PortalTeam),
   async handle({ params, caller }, tools) {
     const id = numberOf(params.organisation_id, 'organisation')
-    const record = await organisationOf(await reading(orgOf(caller, undefined), tools), id)
+    const record = await organisationOf(await Unit.begin(orgOf(caller, undefined), tools), id)
     return record.Teams.map(team => shownTeam(record, team))
   }
 })
@@ -175,7 +175,7 @@ const readTeam = endpoint({
   answer: PortalTeam,
   async handle({ params, caller }, tools) {
     const [id, teamId] = [numberOf(params.organisation_id, 'organisation'), numberOf(params.team_id, 'team')]
-    const unit = await reading(orgOf(caller, undefined), tools)
+    const unit = await Unit.begin(orgOf(caller, undefined), tools)
     const record = await organisationOf(unit, id)
     const body = shownTeam(record, teamOf(record, teamId))
     return new Answer(200, body, etag(unit.revision('portal_organisation', id)))

@@ -10,6 +10,7 @@ import {
   removePolicy,
   replacePolicy,
   restorePolicy,
+  shownPolicy,
   type Words
 } from '../policies.ts'
 import { foundPolicies, pageOfPolicies } from '../policyLists.ts'
@@ -81,7 +82,7 @@ const read = endpoint({
   answer: Policy,
   async handle(call, tools) {
     const { policy, document } = await own(call, UNKNOWN, tools)
-    return new Answer(200, policy, document === null ? {} : etag(document.rev))
+    return new Answer(200, shownPolicy(policy), document === null ? {} : etag(document.rev))
   }
 })
 
@@ -153,6 +154,7 @@ export const portalPolicies: readonly Endpoint[] = [
     params: PolicyId,
     document: Policy,
     restored: Done,
+    show: state => shownPolicy(state as Policy),
     async find(params, call, tools) {
       const { document } = await own({ ...call, params }, UNKNOWN, tools)
       if (document === null) throw new Refused(404, 'A policy that comes from a file has no revisions')

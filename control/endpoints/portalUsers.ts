@@ -4,7 +4,7 @@ import { orgOf } from '../caller.ts'
 import { Answer, type Endpoint, endpoint, etag } from '../endpoint.ts'
 import { PortalPaging, portalPage } from '../portal/page.ts'
 import { changeUser, createUser, numberOf, removeUser, userOf } from '../portal/portal.ts'
-import { changing, reading, type Unit } from '../portal/unit.ts'
+import { changing, Unit } from '../portal/unit.ts'
 
 /** Members of the portal's organisations (specification, Portal organisation: Users; semantics §9). */
 
@@ -56,7 +56,7 @@ const read = endpoint({
   answer: PortalUser,
   async handle({ params, caller }, tools) {
     const id = numberOf(params.user_id, 'user')
-    const unit = await reading(orgOf(caller, undefined), tools)
+    const unit = await Unit.begin(orgOf(caller, undefined), tools)
     return told(unit, await userOf(unit, id))
   }
 })

@@ -1,13 +1,16 @@
 import { parseExact } from '../../config/exactJson.ts'
 import { pointer as escaped } from '../../config/validate.ts'
 import { EXTENSION } from '../../gateway/api.ts'
+import { uncheckable } from '../../gateway/documents/openapi/uncheckable.ts'
 import { isObject } from '../../gateway/documents/report.ts'
 import { Refused } from '../endpoint.ts'
 import { switchAuthentication } from './authentication.ts'
 import { examine } from './examine.ts'
 import { type Members, member } from './members.ts'
+import { answering, hasExamples } from './mock.ts'
 import type { Described } from './operations.ts'
 import { type Options, options } from './options.ts'
+import { origin } from './refusals.ts'
 import { type Entry, type Report, refuse, report } from './report.ts'
 import type { Source, Template } from './source.ts'
 import { serverUrl } from './upstream.ts'
@@ -40,15 +43,18 @@ export function configure(source: Source, query: Query, { template, dbId }: New)
   if (asked.apiID !== null) info.id = asked.apiID
   if (dbId !== '') info.dbId = dbId
   info.name = titleOf(source)
-  info.state = { active: true, internal: false }
+  const state = member(info, 'state')
+  const isStateGiven = state.active !== undefined && state.internal !== undefined
+  info.state = { active: true, internal: false, ...state }
   const listenPath = member(member(extension, 'server'), 'listenPath')
-  listenPath.strip = true
+  const isStripGiven = listenPath.strip !== undefined
+  listenPath.strip ??= true
   const made = (pointer: string, message: string) =>
     told.made(`/${EXTENSION}${pointer}`, pointer.slice(pointer.lastIndexOf('/') + 1), 'defaulted', message)
   if (asked.apiID === null) made('/info/id', 'is made by the gateway')
   made('/info/name', 'is the title')
-  made('/info/state', 'active, not internal')
-  made('/server/listenPath/strip', 'true')
+  if (!isStateGiven) made('/info/state', 'active, not internal')
+  if (!isStripGiven) made('/server/listenPath/strip', 'true')
   for (const name of ['contextVariables', 'trafficLogs'])
     told.made(`/${EXTENSION}/middleware/global/${name}`, name, 'ignored', 'is not there yet, so it is not switched on')
   return finished(source, source.document, extension, asked, told)
@@ -83,7 +89,7 @@ function finished(source: Source, document: Members, extension: Members, asked: 
   const unsupported = switchAuthentication(source, extension, asked.authentication, told)
   for (const { isNamedHere, place } of source.operations)
     if (isNamedHere) told.at(place, 'operationId', 'defaulted', 'was missing; it is made of path and method')
-  setOperations(extension, source.operations, asked, told)
+  setOperations(extension, source, asked, told)
   const acting = { ...actingIn(extension, unsupported), servers }
   examine(source, acting, told)
   return { document: { ...document, [EXTENSION]: extension }, report: told.list() }
@@ -106,7 +112,8 @@ function setUpstream(source: Source, extension: Members, { upstreamURL }: Option
   return true
 }
 
-function setOperations(extension: Members, described: readonly Described[], asked: Options, told: Report): void {
+function setOperations(extension: Members, source: Source, asked: Options, told: Report): void {
+  const described = source.operations
   const middleware = member(extension, 'middleware')
   const before = new Map(Object.entries(member(middleware, 'operations')))
   const ids = new Set(described.map(({ id }) => id))
@@ -116,10 +123,11 @@ function setOperations(extension: Members, described: readonly Described[], aske
       told.made(`/${EXTENSION}/middleware/operations/${escaped(id)}`, id, 'ignored', message)
       before.delete(id)
     }
+  const unchecked = asked.validateRequest === true ? uncheckedOf(source, told) : NONE
   for (const operation of described) {
     const own = before.get(operation.id)
     const settings: Members = isObject(own) ? own : {}
-    setOperation(settings, operation, asked)
+    setOperation(settings, operation, unchecked.has(operation) ? { ...asked, validateRequest: false } : asked)
     if (Object.keys(settings).length > 0) before.set(operation.id, settings)
   }
   if (before.size > 0) middleware.operations = Object.fromEntries(before)
@@ -127,8 +135,33 @@ function setOperations(extension: Members, described: readonly Described[], aske
   if (Object.keys(middleware).length === 0) delete extension.middleware
 }
 
+const NONE: ReadonlySet<Described> = new Set()
+/** Characters: an expression may be part of it. */
+const LONGEST_REASON = 1000
+
+/** The operations whose requests cannot be checked, which is told at each of them and where the reason stands. */
+function uncheckedOf(source: Source, told: Report): ReadonlySet<Described> {
+  const found = uncheckable(
+    source.document,
+    source.operations.filter(({ hasRequest }) => hasRequest)
+  )
+  const reasons = new Map<string, string>()
+  for (const [{ place }, why] of found) {
+    const { path, message } = why[0]!
+    const reason = `requests to this operation are not checked: ${path} ${message}`
+    told.at(place, 'validateRequest', 'ignored', reason.slice(0, LONGEST_REASON))
+    for (const { path, message } of why) reasons.set(path, message)
+  }
+  for (const [path, message] of reasons) {
+    const keyword = path.slice(path.lastIndexOf('/') + 1)
+    const reason = `requests that this describes are not checked: it ${message}`
+    told.at(origin(path, source), keyword, 'ignored', reason.slice(0, LONGEST_REASON))
+  }
+  return new Set(found.keys())
+}
+
 /** An option that is false turns off what is there and adds nothing. */
-function setOperation(settings: Members, { hasRequest, hasExample }: Described, asked: Options): void {
+function setOperation(settings: Members, { hasRequest, examples }: Described, asked: Options): void {
   const has = (name: string) => isObject(settings[name])
   if (asked.allowList !== null && (asked.allowList || has('allow'))) member(settings, 'allow').enabled = asked.allowList
   if (asked.allowList === true && has('block')) member(settings, 'block').enabled = false
@@ -136,10 +169,10 @@ function setOperation(settings: Members, { hasRequest, hasExample }: Described, 
   if (checks === true && hasRequest)
     settings.validateRequest = { ...member(settings, 'validateRequest'), enabled: true, errorResponseCode: 422 }
   else if (checks === false && has('validateRequest')) member(settings, 'validateRequest').enabled = false
-  if (asked.mockResponse === true && hasExample) {
+  if (asked.mockResponse === true && hasExamples(examples)) {
     const mock = member(settings, 'mockResponse')
     mock.enabled = true
-    member(mock, 'fromOASExamples').enabled = true
+    mock.fromOASExamples = { ...answering(examples, member(mock, 'fromOASExamples')), enabled: true }
   } else if (asked.mockResponse === false && has('mockResponse')) member(settings, 'mockResponse').enabled = false
 }
 

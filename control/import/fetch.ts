@@ -16,6 +16,9 @@ export interface Fetching {
 }
 
 const MOST_REDIRECTS = 3
+/** At once, over all callers: each may take as long as `WHOLE_MS`, and memory for what comes. */
+const MOST_AT_ONCE = 8
+let running = 0
 /** For everything: names, redirects, the last byte. */
 const WHOLE_MS = 10_000
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
@@ -27,9 +30,22 @@ class Failed extends Error {}
 /**
  * A document from an address that a caller names. The address of the host is looked at when it is connected to, so a
  * name that changes its mind in between gains nothing; redirects go through the same door.
- * @throws Refused 400 with host and reason; 413
+ * @throws Refused 400 with host and reason; 413; 503 while too many are fetched
  */
-export async function fetched(
+export async function fetched(url: string, fetching: Fetching): Promise<{ bytes: Buffer; contentType: string }> {
+  if (running >= MOST_AT_ONCE)
+    throw new Refused(503, `${MOST_AT_ONCE} descriptions are being fetched from URLs already; try again shortly`, {
+      headers: { 'Retry-After': String(WHOLE_MS / 1000) }
+    })
+  running++
+  try {
+    return await fetchOne(url, fetching)
+  } finally {
+    running--
+  }
+}
+
+async function fetchOne(
   url: string,
   { mostBytes, privateNetworks, clock }: Fetching
 ): Promise<{ bytes: Buffer; contentType: string }> {

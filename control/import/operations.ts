@@ -2,6 +2,7 @@ import { pointer as escaped } from '../../config/validate.ts'
 import { isObject } from '../../gateway/documents/report.ts'
 import type { Bundle } from './bundle.ts'
 import { METHODS } from './grammar.ts'
+import type { Examples } from './mock.ts'
 import { namesOf, unused } from './names.ts'
 import { type Place, refuse, type SourceFile } from './report.ts'
 
@@ -10,19 +11,22 @@ type Members = Record<string, unknown>
 /** One operation of a description in one piece. */
 export interface Described {
   readonly id: string
+  readonly method: (typeof METHODS)[number]
+  /** As in `paths`. */
+  readonly path: string
   /** Where it stands. */
   readonly place: Place
   /** The description gave it no id, so it got one here. */
   readonly isNamedHere: boolean
   /** Something of a request can be checked: parameters, its own or the path's, or a JSON body. */
   readonly hasRequest: boolean
-  /** Some response can be made up from an example or a schema. */
-  readonly hasExample: boolean
+  /** What its responses hold that an answer can be made of. */
+  readonly examples: Examples
 }
 
 /** The operations of `paths`; those without an id get one, in the document itself. @throws Refused 400 */
 export function describedOperations({ document, origins }: Bundle, root: SourceFile): Described[] {
-  const found: { path: string; method: string; item: Members; operation: Members }[] = []
+  const found: { path: string; method: Described['method']; item: Members; operation: Members }[] = []
   for (const [path, item] of Object.entries(isObject(document.paths) ? document.paths : {})) {
     if (path.startsWith('x-') || !isObject(item)) continue
     for (const method of METHODS) {
@@ -44,10 +48,12 @@ export function describedOperations({ document, origins }: Bundle, root: SourceF
       throw refuse({ file: place.file, pointer: `${place.pointer}/operationId` }, 'operationId', 'is not a name')
     return {
       id,
+      method,
+      path,
       place,
       isNamedHere,
       hasRequest: hasRequest(document, item, operation),
-      hasExample: hasExample(document, operation)
+      examples: examplesOf(document, operation)
     }
   })
 }
@@ -60,17 +66,26 @@ function hasRequest(document: Members, item: Members, operation: Members): boole
 
 const JSON_TYPE = 'application/json'
 
-function hasExample(document: Members, operation: Members): boolean {
-  return Object.values(membersOf(operation.responses)).some(response =>
-    Object.values(membersOf(followed(document, response)?.content)).some(media => {
-      if (!isObject(media)) return false
-      if (Object.hasOwn(media, 'example') || isObject(media.schema) || typeof media.schema === 'boolean') return true
-      return Object.values(membersOf(media.examples)).some(example => {
-        const target = followed(document, example)
-        return target !== null && Object.hasOwn(target, 'value')
+function examplesOf(document: Members, operation: Members): Examples {
+  return new Map(
+    Object.entries(membersOf(operation.responses))
+      .filter(([code]) => !code.startsWith('x-'))
+      .map(([code, response]) => {
+        const content = membersOf(followed(document, response)?.content)
+        const types = Object.keys(content).filter(type => hasExample(document, content[type]))
+        return [code.toUpperCase(), { isEmpty: Object.keys(content).length === 0, types }]
       })
-    })
   )
+}
+
+function hasExample(document: Members, given: unknown): boolean {
+  const media = followed(document, given)
+  if (media === null) return false
+  if (Object.hasOwn(media, 'example') || isObject(media.schema) || typeof media.schema === 'boolean') return true
+  return Object.values(membersOf(media.examples)).some(example => {
+    const target = followed(document, example)
+    return target !== null && Object.hasOwn(target, 'value')
+  })
 }
 
 function membersOf(value: unknown): Members {

@@ -29,61 +29,50 @@ export interface Place {
   readonly pointer: string
 }
 
-/** Entries of one keyword and message that are told one by one. */
-const MOST_ALIKE = 50
-const MOST_ENTRIES = 1000
+const MOST_ENTRIES = 2000
 
-/** Collects entries: many alike end in one that counts them, very many in one that counts the rest. */
+/** Collects entries, each with its place; after very many, one counts the rest. */
 export interface Report {
   /** Something of the description itself. */
   at(place: Place, keyword: string, outcome: Entry['outcome'], message: string): void
-  /** The first place stands for all: what is ignored everywhere. */
-  everywhere(place: Place, keyword: string, message: string): void
+  /** What is ignored in every description: listed after all else, so that it leaves the others their room. */
+  remark(place: Place, keyword: string, message: string): void
   /** A member of the extension, or a query option (pointer ''). */
   made(pointer: string, keyword: string, outcome: Entry['outcome'], message: string): void
   list(): Entry[]
 }
 
-interface Group {
-  readonly entries: Entry[]
-  readonly most: number
-  count: number
-}
-
 export function report(): Report {
-  const groups = new Map<string, Group>()
-  function add(most: number, keyword: string, outcome: Entry['outcome'], message: string, make: () => Entry): void {
-    const key = `${outcome} ${keyword}\n${message}`
-    const group = groups.get(key) ?? { entries: [], most, count: 0 }
-    groups.set(key, group)
-    if (group.count++ < most) group.entries.push(make())
+  const entries: Entry[] = []
+  const remarks: Entry[] = []
+  let count = 0
+  /** Lines are looked up for those alone that are listed. */
+  function add(list: Entry[], make: () => Entry): void {
+    count++
+    if (list.length < MOST_ENTRIES) list.push(make())
   }
   return {
-    at: (place, keyword, outcome, message) =>
-      add(MOST_ALIKE, keyword, outcome, message, () => entry(place, keyword, outcome, message)),
-    everywhere: (place, keyword, message) =>
-      add(1, keyword, 'ignored', message, () => entry(place, keyword, 'ignored', message)),
-    made: (pointer, keyword, outcome, message) =>
-      add(MOST_ALIKE, keyword, outcome, message, () => ({ pointer, keyword, outcome, message })),
+    at: (place, keyword, outcome, message) => add(entries, () => entry(place, keyword, outcome, message)),
+    remark: (place, keyword, message) => add(remarks, () => entry(place, keyword, 'ignored', message)),
+    made: (pointer, keyword, outcome, message) => add(entries, () => ({ pointer, keyword, outcome, message })),
     list() {
-      const all = [...groups.values()].flatMap(counted)
-      if (all.length <= MOST_ENTRIES) return all
-      const rest = all.length - MOST_ENTRIES
-      const message = `${rest} more entries are not listed`
-      return [...all.slice(0, MOST_ENTRIES), { pointer: '', keyword: '', outcome: 'ignored', message }]
+      const listed = [...entries, ...remarks].slice(0, MOST_ENTRIES)
+      if (count === listed.length) return listed
+      const message = `${count - listed.length} more entries are not listed`
+      return [...listed, { pointer: '', keyword: '', outcome: 'ignored', message }]
     }
   }
 }
 
-function counted({ entries, most, count }: Group): readonly Entry[] {
-  if (count <= most) return entries
-  const last = entries.at(-1)!
-  if (most === 1) return [{ ...last, message: `${last.message} (here and in ${count - 1} more places)` }]
-  return [...entries.slice(0, -1), { ...last, message: `${last.message} (and in ${count - most} more places)` }]
-}
-
-export function entry({ file, pointer }: Place, keyword: string, outcome: Entry['outcome'], message: string): Entry {
-  const line = file.lineOf?.(pointer) ?? null
+/** @param nearest what has the line, where the place itself is empty */
+export function entry(
+  { file, pointer }: Place,
+  keyword: string,
+  outcome: Entry['outcome'],
+  message: string,
+  nearest = pointer
+): Entry {
+  const line = file.lineOf?.(nearest) ?? null
   return {
     pointer,
     ...(file.name === '' ? {} : { file: file.name }),

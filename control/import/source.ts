@@ -1,10 +1,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Invalid } from '../../config/validate.ts'
 import type { Clock } from '../../config/world.ts'
-import { parseJson, parsePlacedYaml } from '../../config/yaml.ts'
+import { parseJson } from '../../config/yaml.ts'
 import { EXTENSION } from '../../gateway/api.ts'
 import { isObject } from '../../gateway/documents/report.ts'
 import { Refused } from '../endpoint.ts'
+import { readPlacedYaml } from '../yaml.ts'
 import { type Bundle, bundle } from './bundle.ts'
 import { fetched } from './fetch.ts'
 import { type Described, describedOperations } from './operations.ts'
@@ -37,8 +38,6 @@ type Members = Record<string, unknown>
 /** The `data` of an asset: the description is laid over it. */
 export type Template = Readonly<Members> | null
 
-/** YAML of all files of one import, characters: it takes long to read. */
-const MOST_YAML = 2 * 1024 * 1024
 const ONE = ''
 
 /**
@@ -67,12 +66,12 @@ async function readFiles({ body, contentType }: Input, bounds: Bounds): Promise<
   if (sent !== null) return joinedUp(sent)
   const single = { name: ONE, bytes: body, contentType: mediaType(contentType) }
   if (isZip(body)) return joinedUp(await zip(single, bounds.mostBytes))
-  const file = read(single, { yaml: 0 })
+  const file = await read(single)
   const url = onlyUrl(file.value)
   if (url === null) return alone(file)
   const answer = { name: ONE, ...(await fetched(url, bounds)) }
   if (isZip(answer.bytes)) return joinedUp(await zip(answer, bounds.mostBytes))
-  return alone(read(answer, { yaml: 0 }))
+  return alone(await read(answer))
 }
 
 function alone(root: SourceFile): Files {
@@ -114,11 +113,10 @@ async function joinedUp({ parts, root: wanted, flat }: Parts): Promise<Files> {
     if (sent.has(name)) throw new Refused(400, `two files are called ${JSON.stringify(shown(name))}`)
     sent.set(name, { ...part, name })
   }
-  const spent = { yaml: 0 }
   const files = new Map<string, SourceFile>()
   const take = async (part: Part): Promise<SourceFile> => {
     await nextTurn()
-    const file = files.get(part.name) ?? read(part, spent)
+    const file = files.get(part.name) ?? (await read(part))
     files.set(part.name, file)
     return file
   }
@@ -181,8 +179,8 @@ function pathsIn(value: unknown, found = new Set<string>()): Set<string> {
   return found
 }
 
-/** One file as text. @throws Invalid */
-function read({ name, bytes, contentType }: Part, spent: { yaml: number }): SourceFile {
+/** One file as text. @throws Invalid; as `readPlacedYaml` */
+async function read({ name, bytes, contentType }: Part): Promise<SourceFile> {
   const inFile = (message: string) => (name === '' ? message : `${shown(name)}: ${message}`)
   let text: string
   try {
@@ -203,9 +201,7 @@ function read({ name, bytes, contentType }: Part, spent: { yaml: number }): Sour
         if (isJson || !(cause instanceof Invalid) || !cause.message.startsWith('is not JSON')) throw cause
       }
     }
-    spent.yaml += text.length
-    if (spent.yaml > MOST_YAML) throw new Refused(400, `the files have more than ${MOST_YAML} characters of YAML`)
-    return { name, ...parsePlacedYaml(text, 'exact') }
+    return { name, ...(await readPlacedYaml(text)) }
   } catch (cause) {
     if (!(cause instanceof Invalid) || name === '') throw cause
     throw new Invalid(cause.faults.map(({ path, message }) => ({ path: '', message: inFile(`${path} ${message}`) })))

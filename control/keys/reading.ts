@@ -91,6 +91,16 @@ export async function shown(
   return withoutSecrets(await readBack(made, tools.counters), caller)
 }
 
+/** A key as it was written: without its policies, and without what was counted. */
+function asWritten({ org, body }: Pick<KeyDocument, 'org' | 'body'>, caller: Caller): Key {
+  const key: Key = { ...body.key, org_id: org }
+  if (key.basic_auth_data) {
+    const { password: _password, ...kept } = key.basic_auth_data
+    key.basic_auth_data = kept
+  }
+  return withoutSecrets(key, caller)
+}
+
 /** Shared secrets are for those who could replace them (`outside.md` §5). */
 function withoutSecrets(key: Key, { user }: Caller): Key {
   if (user === null || denial(user.permissions, '/api/keys', 'write') === null) return key
@@ -100,15 +110,32 @@ function withoutSecrets(key: Key, { user }: Caller): Key {
   return kept
 }
 
+/** How a key is shown: with its policies applied, or as it was written. */
+export type Shown = 'applied' | 'written'
+
+/** Query member of readers. */
+export const written = Type.Optional(
+  Type.String({
+    maxLength: 16,
+    description: '`true`: the key as it was written, without its policies and what was counted'
+  })
+)
+
+export function shownAs(query: { readonly written?: string }): Shown {
+  return query.written === 'true' || query.written === '1' ? 'written' : 'applied'
+}
+
 /** @param keyId as it stands in the wrapper */
 export async function wrapped(
   document: Pick<KeyDocument, 'id' | 'org' | 'body'>,
   keyId: string,
   caller: Caller,
-  tools: ControlTools
+  tools: ControlTools,
+  as: Shown = 'applied'
 ): Promise<KeyData> {
   const key_hash = tools.settings.gateway.hash_keys ? document.id : ''
-  return { api_model: {}, data: await shown(document, caller, tools), key_hash, key_id: keyId }
+  const data = as === 'written' ? asWritten(document, caller) : await shown(document, caller, tools)
+  return { api_model: {}, data, key_hash, key_id: keyId }
 }
 
 /** The id of a key that was asked for: nobody learns a token from its hash. */

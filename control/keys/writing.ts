@@ -35,6 +35,9 @@ export async function createGenerated(
   return { token, document }
 }
 
+/** Words that stand where ids do, in the paths of keys of both interfaces: nobody could find such a key again. */
+const WORDS: ReadonlySet<string> = new Set(['create', 'detailed', 'policy', 'preview', 'search'])
+
 /** @throws Refused; 409 when the name is taken */
 export async function createNamed(
   name: string,
@@ -45,6 +48,7 @@ export async function createNamed(
 ): Promise<KeyDocument> {
   const fault = idFault(name, tools.settings.gateway.min_token_length)
   if (fault !== null) throw new Refused(400, fault)
+  if (WORDS.has(name)) throw new Refused(400, `Key id must not be '${name}': it is a word of the paths of keys`)
   const hash = customId(org, name)
   const taken = new Refused(409, 'A key of this id exists already')
   const before = await tools.store.get<KeyRecord>('key', hash)

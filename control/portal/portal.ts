@@ -137,7 +137,7 @@ export async function createUser(unit: Unit, given: NewPortalUser): Promise<Port
 
 /** Who moves to another organisation leaves the teams of the old one. @throws Refused 400, 409 */
 export async function changeUser(unit: Unit, before: PortalUser, change: PortalUserChange): Promise<PortalUser> {
-  const user: PortalUser = { ...before, ...change }
+  const user: PortalUser = { ...before, ...change, ID: before.ID }
   if (user.Email.toLowerCase() !== before.Email.toLowerCase()) {
     await releaseEmail(unit, before)
     await takeEmail(unit, user)

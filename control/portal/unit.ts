@@ -1,5 +1,5 @@
 import type { PortalUser } from '../../config/shape/portal.ts'
-import { Conflict, type Revision, type Write } from '../../gateway/store/store.ts'
+import { Conflict, type Revision, type Store, type Write } from '../../gateway/store/store.ts'
 import { Refused } from '../endpoint.ts'
 import { nameId } from '../ids.ts'
 import type { ControlTools } from '../tools.ts'
@@ -36,6 +36,8 @@ export const DEFAULT_ORGANISATION = 1
 /** Members of an organisation, its teams. */
 export const MOST_MEMBERS = 10_000
 export const MOST_TEAMS = 1000
+/** When it came to be, nobody wrote down. */
+const LONG_AGO = '0001-01-01 00:00'
 /** Tries of a change that others get ahead of; each time somebody's change succeeds. */
 const MOST_TRIES = 200
 
@@ -52,12 +54,13 @@ interface Held {
 
 /**
  * One call's view of a portal: what it reads and writes, kept in one commit that fails when anybody else wrote the same
- * meanwhile. The first one that sees a portal founds it with its default organisation.
+ * meanwhile. Until something is written the default organisation is there without being stored; then it is written first.
  */
 export class Unit {
   readonly org: string
   readonly #tools: Pick<ControlTools, 'store' | 'changes' | 'clock'>
   readonly #held = new Map<string, { readonly kind: PortalKind; readonly id: string } & Held>()
+  #unwritten: readonly OrganisationRecord[] = []
 
   private constructor(org: string, tools: Pick<ControlTools, 'store' | 'changes' | 'clock'>) {
     this.org = org
@@ -75,8 +78,9 @@ export class Unit {
     return new Date(this.#tools.clock.now()).toISOString().slice(0, 16).replace('T', ' ')
   }
 
-  get hasChanged(): boolean {
-    return [...this.#held.values()].some(({ changed }) => changed)
+  /** The default organisation, where it was not stored at the beginning. */
+  get unwritten(): readonly OrganisationRecord[] {
+    return this.#unwritten
   }
 
   organisation(id: number): Promise<OrganisationRecord | null> {
@@ -120,7 +124,7 @@ export class Unit {
     return last[of] + 1
   }
 
-  /** The revision of an organisation or user: as it was read, or as it will be written. */
+  /** The revision of an organisation or user: as it was read, or as it will be written. 0: it is not stored. */
   revision(kind: 'portal_organisation' | 'portal_user', id: number): Revision {
     const held = this.#held.get(`${kind}/${this.#idOf(id)}`)
     return held === undefined ? 0 : held.rev + (held.changed ? 1 : 0)
@@ -128,11 +132,12 @@ export class Unit {
 
   /** @throws Conflict */
   async commit(): Promise<void> {
+    const held = [...this.#held.values()]
+    if (!held.some(({ changed }) => changed)) return
     const writes: Write[] = []
-    for (const { kind, id, rev, body, changed } of this.#held.values())
-      if (changed)
-        writes.push(body === null ? { kind, id, body, expect: rev } : { kind, id, org: this.org, body, expect: rev })
-    if (writes.length === 0) return
+    for (const { kind, id, rev, body, changed } of held)
+      if (body === null && changed) writes.push({ kind, id, body, expect: rev })
+      else if (body !== null && (changed || rev === 0)) writes.push({ kind, id, org: this.org, body, expect: rev })
     const sequence = await this.#tools.store.commit(writes)
     await this.#tools.changes.publish(
       writes.map(({ kind, id, body }) => ({ sequence, kind, id, deleted: body === null }))
@@ -140,12 +145,17 @@ export class Unit {
   }
 
   #found(): void {
-    const Name = 'Default Organisation'
-    const at = this.now
+    const [ID, Name, at] = [DEFAULT_ORGANISATION, 'Default Organisation', LONG_AGO]
     const team: TeamRecord = { Default: true, ID: 1, Name: defaultTeamName(Name), Users: [] }
-    const ids: LastIds = { organisation: DEFAULT_ORGANISATION, team: 1, user: 0 }
-    this.#put('name', this.#idsId, ids)
-    this.putOrganisation({ ID: DEFAULT_ORGANISATION, Name, CreatedAt: at, UpdatedAt: at, Users: [], Teams: [team] })
+    const ids: LastIds = { organisation: ID, team: 1, user: 0 }
+    const first: OrganisationRecord = { ID, Name, CreatedAt: at, UpdatedAt: at, Users: [], Teams: [team] }
+    this.#unwritten = [first]
+    this.#hold('name', this.#idsId, ids)
+    this.#hold('portal_organisation', this.#idOf(ID), first)
+  }
+
+  #hold(kind: PortalKind, id: string, body: unknown): void {
+    this.#held.set(`${kind}/${id}`, { kind, id, rev: 0, body, changed: false })
   }
 
   async #get<T>(kind: PortalKind, id: string): Promise<T | null> {
@@ -162,13 +172,12 @@ export class Unit {
     this.#held.set(`${kind}/${id}`, { kind, id, rev, body, changed: true })
   }
 
-  // The number stands at the end, so that no name of an organisation can be mistaken for another's.
   #idOf(id: number): string {
-    return `${this.org}/${id}`
+    return storageId(this.org, id)
   }
 
   get #idsId(): string {
-    return nameId('portal ids', this.org, '')
+    return idsId(this.org)
   }
 
   #emailId(address: string): string {
@@ -176,16 +185,31 @@ export class Unit {
   }
 }
 
-/** A view for reading. */
-export async function reading(org: string, tools: ControlTools): Promise<Unit> {
-  const unit = await Unit.begin(org, tools)
-  if (!unit.hasChanged) return unit
-  try {
-    await unit.commit()
-  } catch (cause) {
-    if (!(cause instanceof Conflict)) throw cause
-  }
-  return Unit.begin(org, tools)
+// The number stands at the end, so that no name of an organisation can be mistaken for another's.
+function storageId(org: string, id: number): string {
+  return `${org}/${id}`
+}
+
+function idsId(org: string): string {
+  return nameId('portal ids', org, '')
+}
+
+/**
+ * What takes a portal away in which there is nothing but its default organisation, which nobody can delete by itself; none
+ * where it was never written. Null: there is more.
+ */
+export async function emptied(org: string, store: Pick<Store, 'get' | 'list'>): Promise<Write[] | null> {
+  const { total } = await store.list('portal_user', { org, page: 1, size: 1, idsOnly: true })
+  const { documents } = await store.list('portal_organisation', { org, page: 1, size: 2, idsOnly: true })
+  const first = storageId(org, DEFAULT_ORGANISATION)
+  if (total > 0 || documents.some(({ id }) => id !== first)) return null
+  const ids = await store.get('name', idsId(org))
+  return [...documents, ...(ids === null ? [] : [ids])].map(({ kind, id, rev }) => ({
+    kind,
+    id,
+    body: null,
+    expect: rev
+  }))
 }
 
 /** Makes a change and commits it, from the beginning again while others get ahead. @throws Refused */

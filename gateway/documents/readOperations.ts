@@ -3,6 +3,8 @@ import { pointer } from '../../config/validate.ts'
 import type { Api, Operation } from '../api.ts'
 import { CompileBudget, comparePaths, literalPath, type Matching, type PathRule, pathRule } from '../paths.ts'
 import { Definitions } from './openapi/definitions.ts'
+import { matrixNames } from './openapi/parameters.ts'
+import { rulePath } from './openapi/pathValues.ts'
 import { Mocks } from './openapi/readMock.ts'
 import { RequestChecks } from './openapi/requestCheck.ts'
 import type { Endpoint } from './readEndpoints.ts'
@@ -45,7 +47,7 @@ export function readOperations(
     const { allow, block, ignoreAuthentication } = extension
     const ignoreCase = everywhere || [allow, block, ignoreAuthentication].some(rule => rule?.enabled && rule.ignoreCase)
     const read = () => ({
-      rule: pathRule(endpoint.path, { matching, ignoreCase }, budget),
+      rule: pathRule(rulePath(endpoint.path, matrixNames(endpoint, definitions)), { matching, ignoreCase }, budget),
       literal: literalPath(endpoint.path)
     })
     const wasSpent = budget.isSpent

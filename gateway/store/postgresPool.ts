@@ -36,6 +36,8 @@ const CONNECT_MS = 2_500
 /** How long the server may be unreachable at start, and how long to wait between two attempts. */
 const START_MS = 30_000
 const AGAIN_MS = 500
+/** What the server refuses is logged so often at most. */
+const AGAIN_TOLD_MS = 60_000
 /**
  * Every statement has an index to walk along. The planner must not find other ways where it knows too little: plans that
  * were prepared when the tables were empty live on, and after a large import nothing has counted the rows yet. The bound
@@ -74,6 +76,7 @@ export async function openPool({ url, size, clock, log }: PoolGiven): Promise<Po
   let closed = false
   let isAway = false
   let isTrying = false
+  let toldAt = Number.NEGATIVE_INFINITY
 
   function away(cause: unknown): Unavailable {
     const error = new Unavailable(`${where}: ${textOf(cause)}`)
@@ -81,6 +84,14 @@ export async function openPool({ url, size, clock, log }: PoolGiven): Promise<Po
     isAway = true
     for (const one of waiting.splice(0)) one.fail(error)
     return error
+  }
+
+  /** A server that answers, and says no: what does not pass by itself somebody must hear of, but not with every call. */
+  function tell(cause: unknown): void {
+    const { code = '' } = cause as pg.DatabaseError
+    if (!(cause instanceof pg.DatabaseError) || passing.test(code) || clock.now() - toldAt < AGAIN_TOLD_MS) return
+    toldAt = clock.now()
+    log.error('the database refuses', { where, code, cause: textOf(cause) })
   }
 
   async function connect(): Promise<pg.PoolClient> {
@@ -127,6 +138,7 @@ export async function openPool({ url, size, clock, log }: PoolGiven): Promise<Po
         } catch (cause) {
           failure = cause
           if (cause instanceof Late) throw away(cause)
+          tell(cause)
           throw new Unavailable(`${where}: ${textOf(cause)}`, { cause })
         }
       })

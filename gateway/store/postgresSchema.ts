@@ -88,6 +88,8 @@ export async function openSchema(run: Run): Promise<void> {
     await run(migrations[next]!)
     await run(`UPDATE svc_schema SET version = ${next + 1}`)
   }
+  // Who may not write, here or on this server, is told now and not by every call.
+  await run('SELECT 1 FROM svc_meta FOR UPDATE')
   await run('COMMIT')
 }
 

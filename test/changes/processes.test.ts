@@ -168,3 +168,25 @@ t.test('a listen path is given once, whichever processes are asked at the same t
     await soon(t, 'what was given back is free', 200, () => both[round % 2]!.svc('POST', '/svc/apis/oas', next))
   }
 })
+
+t.test('an API is changed through any process, one after the other and at once', async t => {
+  const settings = documents(await server.database())
+  const both = [await gateway(t, { settings }), await gateway(t, { settings })]
+  const key = await both[0]!.user({ org_id: 'default' })
+  const at = (i: number) => ({
+    api: (method: string, path: string, body?: unknown, headers = {}) =>
+      both[i % 2]!.api(method, path, body, { key, headers })
+  })
+  const body = (i: number) => api('a', 'svc://echo', { info: { name: `state ${i}` } })
+  t.equal((await at(0).api('POST', '/api/apis/oas', body(0))).status, 200)
+  await soon(t, 'the other process has it', 200, () => at(1).api('GET', '/api/apis/oas/a'))
+  for (let i = 1; i <= 6; i++) t.equal((await at(i).api('PUT', '/api/apis/oas/a', body(i))).status, 200, `${i}`)
+  const headers = { 'If-Match': '"1"' }
+  t.equal((await at(1).api('PUT', '/api/apis/oas/a', body(9), headers)).status, 412)
+  const many = await Promise.all(Array.from({ length: 20 }, (_, i) => at(i).api('PUT', '/api/apis/oas/a', body(i))))
+  t.same([...new Set(many.map(({ status }) => status))], [200])
+  t.equal((await at(0).api('DELETE', '/api/apis/oas/a')).status, 200)
+  t.equal((await at(1).api('DELETE', '/api/apis/oas/a')).status, 404)
+  t.equal((await at(0).api('POST', '/api/apis/oas', body(0))).status, 200)
+  t.match((await at(1).api('POST', '/api/apis/oas', body(0))).body, { Message: 'Found API with the same ID' })
+})

@@ -111,6 +111,14 @@ t.test('what is no user is refused by its member', async t => {
   t.same([empty.status, empty.body.Message], [400, 'Failed to read response body, body empty'])
 })
 
+t.test('a wrong address is one fault, and a blank one is none', async t => {
+  const gw = await gateway(t)
+  const { body } = await gw.admin('POST', '/admin/users', { email_address: 'bad' })
+  t.match(body.faults, [{ pointer: '/email_address', message: /^must match pattern/ }])
+  t.equal(body.faults.length, 1)
+  t.equal((await gw.admin('POST', '/admin/users', { email_address: '' })).status, 200)
+})
+
 t.test('an update changes what is given and keeps the rest', async t => {
   const gw = await gateway(t)
   const user = await made(gw, { email_address: 'a@example.com', first_name: 'A', last_name: 'B' })

@@ -135,7 +135,25 @@ t.test('what was sent wrongly is answered 400 with the texts of the interface', 
   cases.push(
     ['POST', '/api/keys/ab', open, /at least 3 characters/],
     ['POST', '/api/keys/a%00bcd', open, /control characters/],
-    ['GET', '/api/keys/alice?surprise=1', undefined, /query/]
+    ...['create', 'detailed', 'policy', 'search'].map((id): [string, string, unknown, string] => [
+      'POST',
+      `/api/keys/${id}`,
+      open,
+      `Key id must not be '${id}': it is a word of the paths of keys`
+    ]),
+    [
+      'POST',
+      '/api/apis/keys/basic/preview',
+      { ...open, basic_auth_data: { password: 'pass' } },
+      /must not be 'preview'/
+    ],
+    [
+      'POST',
+      '/api/keys?basic_auth=true',
+      { ...open, basic_auth_data: { user: 'search', password: 'pass' } },
+      /must not be 'search'/
+    ],
+    ['DELETE', '/api/keys/alice?surprise=1', undefined, /query/]
   )
   for (const [method, path, body, message] of cases) {
     const told = await gw.api(method, path, body)

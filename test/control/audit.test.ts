@@ -15,7 +15,7 @@ t.test('every writing call leaves one record with who, when, from where, what an
   await gw.svc('PUT', '/svc/keys/nobody', { alias: 'x', ...rights('a') })
   await gw.svc('POST', '/svc/keys/create', '{')
   await gw.svc('GET', '/svc/keys')
-  const { body } = await gw.api('GET', '/api/audit-logs')
+  const { body } = await gw.admin('GET', '/admin/audit-logs')
   t.equal(body.pages, 1)
   t.same(body.audit_logs.map(({ method, url, status, user, ip }: any) => [method, url, status, user, ip]).reverse(), [
     ['POST', '/svc/keys/create', 200, 'gateway secret', '127.0.0.1'],
@@ -23,7 +23,13 @@ t.test('every writing call leaves one record with who, when, from where, what an
     ['PUT', '/svc/keys/nobody', 404, 'gateway secret', '127.0.0.1'],
     ['POST', '/svc/keys/create', 400, 'gateway secret', '127.0.0.1']
   ])
-  const [first] = body.audit_logs
+  const own = (await gw.api('GET', '/api/audit-logs')).body.audit_logs
+  t.same(
+    own.map(({ status }: any) => status),
+    [200, 200],
+    'what touched no organisation is for the admin interface'
+  )
+  const [first] = own
   t.match(first.timestamp, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/)
   t.equal(new Date(first.date).toUTCString(), first.date)
   t.same((await gw.api('GET', `/api/audit-logs/${first._id}`)).body, first)
@@ -98,6 +104,11 @@ t.test('records go to a file when the settings say so, with what was asked and a
   t.same((await gw.api('GET', '/api/audit-logs')).body, { audit_logs: [], pages: 0 })
 })
 
+t.test('a file that cannot be written is told at start', async t => {
+  const audit = { store_type: 'file', path: join(t.testdir(), 'missing', 'audit.log') }
+  await t.rejects(gateway(t, { settings: { management: { audit } } }), /audit/)
+})
+
 t.test('without audit nothing is recorded', async t => {
   const gw = await gateway(t, { settings: { management: { audit: { enabled: false } } } })
   await gw.svc('POST', '/svc/keys/name', rights('a'))
@@ -112,9 +123,21 @@ t.test('secrets are masked wherever they stand', async t => {
     access_key: 'k',
     list: [{ name: 'Authorization', value: 'v' }, { clientSecret: 's' }, token],
     key: { in: 'header' },
-    [token]: 1
+    [token]: 1,
+    header_map: { 'X-Auth-Token': 'h', Accept: 'text/plain' },
+    add: [{ name: 'X-Service-Secret', value: 'v' }],
+    target_path: 'https://joe:pw@hooks.example.com/services?token=t&page=1',
+    api_secret: 5,
+    tokens: ['a'],
+    secret: { v: 's' }
   }
   t.same(masked(given), {
+    header_map: { 'X-Auth-Token': '********', Accept: 'text/plain' },
+    add: [{ name: 'X-Service-Secret', value: '********' }],
+    target_path: 'https://********@hooks.example.com/services?token=********&page=1',
+    api_secret: '********',
+    tokens: '********',
+    secret: '********',
     password: '********',
     basic_auth_data: { user: 'u', password: '********' },
     access_key: '********',

@@ -143,6 +143,52 @@ t.test('what export writes is nothing to do for apply, and holds no secret', asy
   })
 })
 
+t.test('users with a password are left out, lifetimes and large integers come back as they are', async t => {
+  const { gw, run } = await started(t)
+  const large = api(
+    'large',
+    'svc://echo',
+    {},
+    {
+      '/a': {
+        get: {
+          operationId: 'a',
+          parameters: [{ name: 'n', in: 'query', schema: { type: 'integer', maximum: 0 } }],
+          responses: { '200': { description: 'ok' } }
+        }
+      }
+    }
+  )
+  await gw.svc('POST', '/svc/apis/oas', JSON.stringify(large).replace('"maximum":0', '"maximum":9223372036854775807'))
+  await gw.api('POST', '/api/portal/policies', { ...gold, key_expires_in: '5h,34m,30s' })
+  await gw.svc('POST', '/svc/keys/partner', { apply_policies: ['gold'] })
+  await gw.svc('PUT', '/svc/keys/partner', { apply_policies: ['gold'], expires: 4102444800 })
+  for (const end of ['A', 'B'])
+    await gw.svc('POST', `/svc/keys/${encodeURIComponent('é'.repeat(60))}${end}`, { access_rights: rights })
+  await gw.api('POST', '/api/apis/keys/basic/carol', {
+    access_rights: rights,
+    basic_auth_data: { password: 'secret words' }
+  })
+  const folder = join(t.testdir(), 'out')
+  const { out } = await run('export', folder)
+  t.match(out, /1 APIs, 1 policies, 0 assets, 3 keys/)
+  t.match(out, /left out: 1 users with a password/)
+  t.equal(readdirSync(join(folder, 'keys')).length, 3)
+  t.match(readFileSync(join(folder, 'apis/large.yaml'), 'utf8'), /maximum: 9223372036854775807/)
+  t.notMatch(readFileSync(join(folder, 'keys/partner.yaml'), 'utf8'), /rate|access_rights/)
+  t.equal((await run('apply', folder)).out, 'nothing to do\n')
+  writeFileSync(
+    join(folder, 'policies/gold.yaml'),
+    `policy: ${JSON.stringify({ ...gold, key_expires_in: '5h34m30s' })}`
+  )
+  t.equal((await run('apply', folder)).out, 'nothing to do\n')
+
+  const fresh = await started(t)
+  t.equal((await fresh.run('apply', folder)).status, 0)
+  t.equal((await fresh.run('apply', folder)).out, 'nothing to do\n')
+  t.equal((await fresh.gw.svc('GET', '/svc/keys/partner')).body.expires, 4102444800)
+})
+
 t.test('files with faults are refused with every fault, and nothing is called', async t => {
   const folder = files(t, {
     'broken.json': '{',
@@ -182,6 +228,9 @@ t.test('wrong arguments, a wrong key and a gateway that is away are told apart',
   const refused = await svc(['plan', folder, '--url', gw.managementUrl!, '--key', 'wrong'])
   t.equal(refused.status, 1)
   t.match(refused.err, /401: Not authorised/)
+  const elsewhere = await svc(['plan', folder, '--url', gw.url, '--key', 'x'])
+  t.equal(elsewhere.status, 1)
+  t.match(elsewhere.err, /is no management interface/)
   const away = await svc(['plan', folder, '--url', 'http://127.0.0.1:1', '--key', 'x'])
   t.equal(away.status, 1)
   t.match(away.err, /cannot be reached/)

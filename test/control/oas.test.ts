@@ -210,7 +210,7 @@ t.test('lists filter, sort and page', async t => {
     revision: 2
   })
   t.equal(Date.parse(entry.updated_at) - Date.parse(entry.created_at), 3000)
-  for (const query of ['?sort=surprise', '?p=x', '?page_size=0', '?api_type=classic', '?surprise=1'])
+  for (const query of ['?sort=surprise', '?p=x', '?page_size=0', '?api_type=classic'])
     t.equal((await gw.api('GET', `/api/apis${query}`)).status, 400, query)
 })
 
@@ -241,6 +241,32 @@ t.test('a template lies under the document, but does not say who the API is', as
       server: { listenPath: { value: '/own/', strip: true } }
     })
     await gw.api('DELETE', `${PATH}/${made.body.ID}`)
+  }
+})
+
+t.test('a template is for those who may read assets', async t => {
+  const gw = await gateway(t)
+  const data = api('original', 'svc://echo')
+  await gw.api('POST', '/api/assets', { id: 'tpl', kind: 'oas-template', name: 'tpl', data })
+  const forbidden = {
+    status: 403,
+    body: { Message: 'access denied: You do not have permission to access  /api/assets/tpl' }
+  }
+  for (const [more, status] of [
+    [{}, 403],
+    [{ api_assets: 'deny' }, 403],
+    [{ IsAdmin: 'admin', api_assets: 'deny' }, 403],
+    [{ api_assets: 'read' }, 200]
+  ] as const) {
+    const key = await gw.user({ org_id: 'default', user_permissions: { apis: 'write', ...more } })
+    for (const path of [`${PATH}/dry-run`, `${PATH}/import`, PATH]) {
+      const own =
+        path === PATH ? api('own', 'svc://echo') : { openapi: '3.0.3', info: { title: path, version: '1' }, paths: {} }
+      const listenPath = path === PATH ? '' : `&listenPath=${path}/`
+      const told = await gw.api('POST', `${path}?templateID=tpl${listenPath}`, own, { key })
+      t.match(told, status === 403 ? forbidden : { status }, `${path} ${JSON.stringify(more)}`)
+    }
+    t.equal((await gw.api('POST', `${PATH}/dry-run?templateID=none`, {}, { key })).status, status === 403 ? 403 : 404)
   }
 })
 
@@ -379,4 +405,14 @@ t.test('of writers at the same time none is lost', async t => {
   for (const { status } of await Promise.all([...others, ...same])) t.equal(status, 200)
   t.equal((await gw.api('GET', '/api/apis?p=-1')).body.apis.length, 21)
   t.equal((await gw.api('GET', `${PATH}/a`)).headers.get('etag'), '"21"')
+})
+
+t.test('no API takes an id that leads to another', async t => {
+  const gw = await gateway(t)
+  const { body } = await gw.api('POST', '/api/apis/oas', api('victim', 'svc://echo'))
+  const squatter = await gw.svc('POST', '/svc/apis/oas', api(body.Meta, 'svc://echo'))
+  t.equal(squatter.status, 409)
+  const other = api('other', 'svc://echo', { info: { dbId: 'victim' } })
+  t.equal((await gw.svc('POST', '/svc/apis/oas', other)).status, 409)
+  t.equal((await gw.api('GET', `/api/apis/oas/${body.Meta}`)).body['x-svc-api-gateway'].info.id, 'victim')
 })

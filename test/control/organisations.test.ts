@@ -114,6 +114,40 @@ t.test('an organisation goes only when nothing belongs to it any more', async t 
   await refused('k', 'key')
 })
 
+t.test('a portal in which there is nothing but its default organisation goes along', async t => {
+  const gw = await gateway(t)
+  const place = '/admin/organisations/p'
+  const portal = '/portal-api/organisations'
+  await gw.admin('POST', '/admin/organisations', { id: 'p', owner_name: 'p' })
+  const boss = (await gw.admin('POST', '/admin/users', { org_id: 'p', active: true })).body
+  const as = (method: string, path: string, body?: unknown) => gw.api(method, path, body, { key: boss.Message })
+  const leave = () => gw.admin('DELETE', `/admin/users/${boss.Meta.id}`)
+  const refused = async () => {
+    const answer = await gw.admin('DELETE', place)
+    t.equal(answer.status, 409)
+    t.match(answer.body.Message, 'portal')
+  }
+  t.equal((await as('PUT', `${portal}/1`, { Name: 'Ours' })).status, 200)
+  await as('POST', `${portal}/1/teams`, { Name: 'Blue' })
+  const { ID: user } = (await as('POST', '/portal-api/users', { Email: 'a@b.c' })).body
+  await refused()
+  await as('DELETE', `/portal-api/users/${user}`)
+  const { ID: other } = (await as('POST', portal, { Name: 'second' })).body
+  await refused()
+  await as('DELETE', `${portal}/${other}`)
+  await leave()
+  t.equal((await gw.admin('DELETE', place)).status, 200)
+  for (const kind of ['portal_organisation', 'portal_user', 'name'] as const)
+    t.equal((await gw.store.list(kind, { org: 'p', page: 1, size: 1 })).total, 0, kind)
+
+  await gw.admin('POST', '/admin/organisations', { id: 'p', owner_name: 'p' })
+  const key = await gw.user({ org_id: 'p' })
+  t.match((await gw.api('GET', portal, undefined, { key })).body, [{ ID: 1, Name: 'Default Organisation' }])
+  for (const { body } of (await gw.store.list<any>('user', { org: 'p', page: 1, size: 1 })).documents)
+    await gw.admin('DELETE', `/admin/users/${body.user.id}`)
+  t.equal((await gw.admin('DELETE', place)).status, 200, 'a portal that was only looked at')
+})
+
 t.test('two who change an organisation do not overwrite each other unknowingly', async t => {
   const gw = await gateway(t)
   const place = '/admin/organisations/default'

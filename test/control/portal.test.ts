@@ -53,6 +53,57 @@ t.test('the first call may be of any kind', async t => {
   }
 })
 
+t.test('who only looks writes nothing, and sees the default organisation where it will stand', async t => {
+  const gw = await gateway(t)
+  const list = async (query = '') =>
+    (await gw.api('GET', `${ORGANISATIONS}${query}`)).body.map(({ ID }: { ID: number }) => ID).join()
+  const rows = [
+    ['', '1'],
+    ['?page=1&per_page=1', '1'],
+    ['?page=2', ''],
+    ['?page=-1', '1']
+  ] as const
+  for (const [query, ids] of rows) t.equal(await list(query), ids, query)
+  const first = await gw.api('GET', `${ORGANISATIONS}/1`)
+  t.equal(first.headers.get('etag'), '"0"')
+  t.equal((await gw.api('GET', `${ORGANISATIONS}/1/teams/1`)).status, 200)
+  t.equal((await gw.api('GET', `${USERS}/1`)).status, 404)
+  t.equal((await gw.store.list('portal_organisation', { page: 1, size: 1 })).total, 0)
+
+  const headers = { 'If-Match': first.headers.get('etag')! }
+  const change = (Name: string) => gw.api('PUT', `${ORGANISATIONS}/1`, { Name }, { headers })
+  const answers = await Promise.all([change('b'), change('c')])
+  t.same(answers.map(({ status }) => status).sort(), [200, 412])
+  await organisation(gw, 'a')
+  t.equal(await list(), '1,2')
+
+  const other = await gateway(t)
+  await organisation(other, 'a')
+  t.match((await other.api('GET', ORGANISATIONS)).body, [{ ID: 1 }, { ID: 2 }], 'the oldest one comes first')
+})
+
+t.test('what was read can be put back', async t => {
+  const gw = await gateway(t)
+  const id = await organisation(gw, 'a')
+  await user(gw, 'one@b.c', id)
+  await gw.api('POST', `${ORGANISATIONS}/${id}/teams`, { Name: 'Blue', Users: [1] })
+  for (const [path, own] of [
+    [`${ORGANISATIONS}/${id}`, { ID: 9, CreatedAt: '2000-01-01 00:00', Teams: [], Users: [] }],
+    [`${USERS}/1`, { ID: 9 }],
+    [`${ORGANISATIONS}/${id}/teams/2`, { ID: 9, Default: false }],
+    [`${ORGANISATIONS}/${id}/teams/3`, { ID: 9, Default: true }]
+  ] as const) {
+    const { body } = await gw.api('GET', path)
+    const { UpdatedAt: _when, ...same } = body
+    for (const given of [body, { ...body, ...own }]) {
+      const back = await gw.api('PUT', path, given)
+      t.match(back, { status: 200, body: same }, path)
+      t.same(Object.keys(back.body), Object.keys(body))
+    }
+    t.equal((await gw.api('PUT', path, { ...body, Surprise: 1 })).status, 400, path)
+  }
+})
+
 t.test('an organisation is created, read, renamed and deleted', async t => {
   const gw = await gateway(t)
   const made = await gw.api('POST', ORGANISATIONS, { Name: 'Eins' })
@@ -84,7 +135,7 @@ t.test('what is sent wrongly is refused, in the form of the portal', async t => 
     { Name: 7 },
     { Name: null },
     { Name: 'x'.repeat(257) },
-    { Name: 'a', ID: 9 },
+    { Name: 'a', id: 9 },
     { name: 'a' },
     []
   ]
@@ -155,7 +206,7 @@ t.test('lists come in pages', async t => {
       query
     )
   }
-  for (const query of ['?page=x', '?per_page=0', '?per_page=-1', '?surprise=1'])
+  for (const query of ['?page=x', '?per_page=0', '?per_page=-1'])
     t.equal((await gw.api('GET', ORGANISATIONS + query)).status, 400, query)
   for (const page of ['', '?page=-1']) t.same((await gw.api('GET', USERS + page)).body, [])
 })

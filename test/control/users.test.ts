@@ -238,6 +238,75 @@ t.test('who is no administrator can neither give nor take over what it has not',
   t.equal((await as('DELETE', `/api/users/${reader}`)).status, 200)
 })
 
+t.test('what sleeps in a switched-off group or under a weaker one is neither given nor taken over', async t => {
+  const gw = await gateway(t)
+  const group = async (body: object) => (await gw.api('POST', '/api/usergroups', { name: 'g', ...body })).body.Meta
+  const key = await gw.user({
+    org_id: 'default',
+    user_permissions: { users: 'write', user_groups: 'write', ResetPassword: 'write' }
+  })
+  const as = (method: string, path: string, body?: unknown) => gw.api(method, path, body, { key })
+  const me = (await as('GET', '/api/users/me')).body
+  const off = await group({ active: false, user_permissions: { IsAdmin: 'admin' } })
+  const weak = await group({ user_permissions: { users: 'read' } })
+  const weakOff = await group({ active: false, user_permissions: { users: 'read' } })
+  const user_permissions = { users: 'read' }
+  const plain = await made(gw, { user_permissions })
+
+  t.equal((await as('POST', '/api/users', { ...grace, user_permissions, group_id: off })).status, 403)
+  for (const id of [me.id, plain]) t.equal((await as('PUT', `/api/users/${id}`, { group_id: off })).status, 403)
+  t.equal((await as('PUT', `/api/usergroups/${off}`, { active: true })).status, 403)
+  t.equal((await as('PUT', `/api/usergroups/${weakOff}`, { user_permissions: { IsAdmin: 'admin' } })).status, 403)
+  t.equal(
+    (await as('POST', '/api/usergroups', { name: 'x', active: false, user_permissions: { keys: 'read' } })).status,
+    403
+  )
+
+  for (const id of [
+    await made(gw, { user_permissions, group_id: off }),
+    await made(gw, { user_permissions: { keys: 'write' }, group_id: weak })
+  ]) {
+    t.equal((await as('GET', `/api/users/${id}`)).body.access_key, '')
+    for (const [method, path, body] of [
+      ['PUT', '', { first_name: 'Mine' }],
+      ['PUT', '', { group_id: '' }],
+      ['PUT', '', { user_permissions, group_id: weak }],
+      ['PUT', '/actions/key/reset'],
+      ['PUT', '/actions/revoke'],
+      ['POST', '/actions/reset', { new_password: 'secret 1' }],
+      ['DELETE', '']
+    ] as const)
+      t.equal((await as(method, `/api/users/${id}${path}`, body)).status, 403, `${method} ${path}`)
+  }
+
+  const reader = await gw.user({ org_id: 'default', user_permissions: { IsAdmin: 'admin', keys: 'deny' } })
+  const shown = async (id: string) =>
+    (await gw.api('GET', `/api/users/${id}`, undefined, { key: reader })).body.access_key
+  t.equal(await shown(await made(gw, { user_permissions: { keys: 'write' }, group_id: weak })), '')
+  t.match(await shown(plain), /./)
+
+  t.equal((await as('PUT', `/api/users/${plain}`, { group_id: weakOff })).status, 200)
+  t.equal((await as('PUT', `/api/users/${plain}`, { group_id: weak })).status, 200)
+  t.equal((await as('PUT', `/api/users/${plain}/actions/key/reset`)).status, 200)
+})
+
+t.test('a user whose group hides what it may itself still has itself in hand', async t => {
+  const gw = await gateway(t)
+  const group = await gw.api('POST', '/api/usergroups', { name: 'g', user_permissions: { users: 'write' } })
+  const id = await made(gw, { user_permissions: { keys: 'write' }, group_id: group.body.Meta })
+  const as = async (method: string, path: string, body?: unknown) =>
+    (await gw.api(method, `/api/users/${id}${path}`, body, { key })).status
+  let key = await keyOf(gw, id)
+  t.equal(await as('PUT', '', { first_name: 'Me' }), 200)
+  t.equal(await as('PUT', '', { group_id: '' }), 403, 'it would have its own permissions again')
+  t.equal(await as('PUT', '', { user_permissions: { users: 'read' } }), 200, 'it may give away what it has')
+  t.equal(await as('PUT', '', { user_permissions: { keys: 'write' } }), 403)
+  t.equal(await as('POST', '/actions/reset', { new_password: 'secret 1' }), 200)
+  t.equal(await as('PUT', '/actions/key/reset'), 200)
+  key = await keyOf(gw, id)
+  t.equal(await as('DELETE', ''), 200)
+})
+
 t.test('what is denied to an administrator stays denied, whatever it writes', async t => {
   const gw = await gateway(t)
   const key = await gw.user({ org_id: 'default', user_permissions: { IsAdmin: 'admin', keys: 'deny' } })

@@ -116,8 +116,11 @@ export async function gateway(
   }
   let administrator: Promise<string> | null = null
   const api: TestGateway['api'] = async (method, path, body, { key, headers = {} } = {}) => {
-    administrator ??= user({ email_address: 'admin@example.com', first_name: 'Ada', org_id: 'default' })
-    const authorization = key === null ? null : (key ?? (await administrator))
+    const person = () => {
+      administrator ??= user({ email_address: 'admin@example.com', first_name: 'Ada', org_id: 'default' })
+      return administrator
+    }
+    const authorization = key === undefined ? await person() : key
     const credential: Record<string, string> = authorization === null ? {} : { Authorization: authorization }
     return call(running.managementUrl + path, method, body, { ...credential, ...headers })
   }

@@ -21,7 +21,7 @@ const STEPS = 200_000
 export function readRequestBody(
   given: Place,
   definitions: Definitions,
-  checker: SchemaChecker,
+  checker: Pick<SchemaChecker, 'check'>,
   fault: Report
 ): RequestBody | null {
   if (given.value === undefined) return null
@@ -52,7 +52,7 @@ function bare(type: string): string {
 }
 
 /** A range may be of JSON as well. */
-function mayBeJson(type: string): boolean {
+export function mayBeJson(type: string): boolean {
   return type.includes('*') || isJson(type)
 }
 

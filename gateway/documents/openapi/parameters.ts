@@ -32,7 +32,7 @@ export interface Texts {
 }
 
 /** OpenAPI says that parameters of these names are passed over: the body and the security schemes describe them. */
-const PASSED_OVER = new Set(['accept', 'content-type', 'authorization'])
+export const PASSED_OVER: ReadonlySet<string> = new Set(['accept', 'content-type', 'authorization'])
 /** What one parameter may take to be checked: some 10 ms. */
 const STEPS = 100_000
 
@@ -41,7 +41,7 @@ export function readParameters(
   lists: readonly Place[],
   template: string,
   definitions: Definitions,
-  checker: SchemaChecker,
+  checker: Pick<SchemaChecker, 'check'>,
   fault: Report
 ): Parameter[] {
   const found = new Map<string, Parameter>()
@@ -59,16 +59,36 @@ export function readParameters(
       const { name } = parameter
       if (parameter.in === 'path' && !template.includes(`{${name}}`) && !namesIn(template).includes(name))
         fault(`${place.path}/name`, `is not in the path ${template}`)
+      else if (parameter.style === 'matrix' && !template.split('/').includes(`{${name}}`))
+        fault(`${place.path}/style`, 'may be matrix only where the parameter is a whole segment')
       found.set(`${parameter.in} ${parameter.name}`, parameter)
     }
   }
   return [...found.values()].filter(each => each.in !== 'header' || !PASSED_OVER.has(each.name.toLowerCase()))
 }
 
+/** Names of an operation's path parameters of style `matrix`. */
+export function matrixNames(
+  { method, path }: { readonly method: string; readonly path: string },
+  definitions: Definitions
+): ReadonlySet<string> {
+  const item = definitions.followed((definitions.document.paths as Members)[path])
+  const operation = isObject(item) ? item[method.toLowerCase()] : null
+  const lists = isObject(item) && isObject(operation) ? [item.parameters, operation.parameters] : []
+  const styles = new Map<string, unknown>()
+  for (const list of lists)
+    for (const each of Array.isArray(list) ? list : []) {
+      const parameter = definitions.followed(each)
+      if (isObject(parameter) && parameter.in === 'path' && typeof parameter.name === 'string')
+        styles.set(parameter.name, parameter.style)
+    }
+  return new Set([...styles].filter(([, style]) => style === 'matrix').map(([name]) => name))
+}
+
 function readParameter(
   { value, path }: Place,
   definitions: Definitions,
-  checker: SchemaChecker,
+  checker: Pick<SchemaChecker, 'check'>,
   fault: Report
 ): Parameter | null {
   if (!isObject(value)) {

@@ -15,7 +15,7 @@ const BODILESS = new Set([204, 205, 304])
 const HEADER_NAME = new RegExp(TOKEN)
 const UNFIT = /[^\t\x20-\x7e\x80-\xff]/
 // The framing of a message is the gateway's own, and the content has told its type.
-const OWN_HEADERS = new Set(
+export const OWN_HEADERS: ReadonlySet<string> = new Set(
   'connection content-length content-type keep-alive proxy-connection te trailer transfer-encoding upgrade'.split(' ')
 )
 

@@ -30,27 +30,7 @@ export class RequestChecks {
   /** @param status of the refusal */
   of(method: string, path: string, status: number): RequestCheck {
     const definitions = this.#definitions
-    const paths = definitions.document.paths as Record<string, Record<string, unknown>>
-    const item = paths[path]!
-    const operation = item[method.toLowerCase()] as Record<string, unknown>
-    const at = `/paths/${pointer(path)}`
-    const below = `${at}/${method.toLowerCase()}`
-    const parameters = readParameters(
-      [
-        { value: item.parameters, path: `${at}/parameters` },
-        { value: operation.parameters, path: `${below}/parameters` }
-      ],
-      path,
-      definitions,
-      this.#checker,
-      this.#fault
-    )
-    const requestBody = readRequestBody(
-      { value: operation.requestBody, path: `${below}/requestBody` },
-      definitions,
-      this.#checker,
-      this.#fault
-    )
+    const { parameters, requestBody } = readRequest({ method, path }, definitions, this.#checker, this.#fault)
     return new OperationCheck(
       status,
       parameters,
@@ -60,6 +40,27 @@ export class RequestChecks {
       this.#schemas
     )
   }
+}
+
+/** What an operation of `paths` says about its requests. */
+export function readRequest(
+  { method, path }: { readonly method: string; readonly path: string },
+  definitions: Definitions,
+  checker: Pick<SchemaChecker, 'check'>,
+  fault: Report
+): { parameters: readonly Parameter[]; requestBody: RequestBody | null } {
+  const paths = definitions.document.paths as Record<string, Record<string, unknown>>
+  const item = paths[path]!
+  const operation = item[method.toLowerCase()] as Record<string, unknown>
+  const at = `/paths/${pointer(path)}`
+  const below = `${at}/${method.toLowerCase()}`
+  const lists = [
+    { value: item.parameters, path: `${at}/parameters` },
+    { value: operation.parameters, path: `${below}/parameters` }
+  ]
+  const parameters = readParameters(lists, path, definitions, checker, fault)
+  const body = { value: operation.requestBody, path: `${below}/requestBody` }
+  return { parameters, requestBody: readRequestBody(body, definitions, checker, fault) }
 }
 
 /** What the requests of one operation are held to. Put together when the first one comes: most of many are idle. */
@@ -122,7 +123,11 @@ class OperationCheck implements RequestCheck {
       this.#made = {
         ofPath: checks.filter(({ parameter }) => parameter.in === 'path'),
         others: checks.filter(({ parameter }) => parameter.in !== 'path'),
-        values: pathValues(this.#path.path, this.#path.matching),
+        values: pathValues(
+          this.#path.path,
+          this.#path.matching,
+          new Set(this.#parameters.filter(({ style }) => style === 'matrix').map(({ name }) => name))
+        ),
         body: this.#requestBody === null ? null : bodyChecker(this.#requestBody, this.#schemas)
       }
     }

@@ -2,7 +2,9 @@ import { isRaw } from '../../../config/exactJson.ts'
 import { numberFormats, textFormats } from '../../../config/formats.ts'
 import { type ForeignCheck, ForeignSchemas, LATER, type Later, MEMBERS } from '../../../config/validate.ts'
 import { isObject } from '../report.ts'
+import { chosen } from './chosen.ts'
 import type { Definitions, Members } from './definitions.ts'
+import { type Discriminator, discriminatorOf } from './discriminator.ts'
 import { inPlace, keywords } from './keywords.ts'
 
 /** Schemas that one compiled function may hold; further ones are compiled when a value comes to them. */
@@ -90,7 +92,11 @@ export class Schemas {
         around: inPlace.has(name) ? around : null
       })
     const out: [string, unknown][] = []
+    const discriminator = discriminatorOf(schema, this.#definitions)
+    if (discriminator !== null) out.push([LATER, this.#chosen(schema, discriminator)])
     for (const [name, value] of Object.entries(schema)) {
+      // What the chosen one says of members must be seen where `unevaluated…` looks.
+      if (name === discriminator?.keyword && around === null) continue
       switch (keywords.get(name)) {
         case 'schema':
           out.push([name, inner(name)(value)])
@@ -124,9 +130,9 @@ export class Schemas {
           break
         case 'values':
         case 'value':
+        case 'count':
           out.push([name, plain(value)])
           break
-        case 'count':
         case 'flag':
         case 'type':
         case 'expression':
@@ -136,6 +142,12 @@ export class Schemas {
     }
     const made = Object.fromEntries(out)
     return is30 && schema.nullable === true ? orNull(made) : made
+  }
+
+  #chosen(schema: Members, { keyword, property, choices }: Discriminator): Later {
+    const laters = new Map([...choices].map(([name, each]) => [name, this.later(each)]))
+    const check = chosen(property, laters, this.later({ [keyword]: schema[keyword] }))
+    return () => check
   }
 
   /** `exclusiveMinimum: true` belongs to `minimum` (OpenAPI 3.0). */

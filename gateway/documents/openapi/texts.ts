@@ -52,13 +52,27 @@ export class Reading {
   /** The value that a text means; the text itself where it can mean nothing else. */
   value(text: string): unknown {
     const { types } = this
-    if (types.has('integer') && /^-?\d+$/.test(text)) return Number(text)
+    if (types.has('integer') && /^-?\d+$/.test(text)) return this.#integer(text)
     if (types.has('number') && /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,4})?$/.test(text)) return Number(text)
     if (types.has('boolean') && (text === 'true' || text === 'false')) return text === 'true'
     if (types.has('null') && !types.has('string') && (text === '' || text === 'null')) return null
     return text
   }
+
+  /**
+   * What lies just beyond int64 would be rounded to its bound, so it becomes the next double beyond, where the format
+   * is asked for.
+   */
+  #integer(text: string): number {
+    const value = Number(text)
+    if (Math.abs(value) !== 2 ** 63 || text.length < MOST_DIGITS) return value
+    if (!this.#parts.some(part => part.format === 'int64')) return value
+    return BigInt.asIntN(64, BigInt(text)) === BigInt(text) ? value : value * (1 + Number.EPSILON)
+  }
 }
+
+/** Digits of the largest int64. */
+const MOST_DIGITS = 19
 
 function partsOf(schema: unknown, definitions: Definitions): Members[] {
   const parts = new Set<Members>()

@@ -1,6 +1,6 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 import { connect } from 'node:net'
-import type { Door, Endpoint } from '../../../control/endpoint.ts'
+import type { Door } from '../../../control/endpoint.ts'
 import type { Kind } from '../../../gateway/store/store.ts'
 import { undescribed } from '../../helpers/description.ts'
 import { SECRET, type TestGateway } from '../../helpers/gateway.ts'
@@ -140,8 +140,6 @@ function pathOf(path: string): string {
 function parsed(text: string, type: string): unknown {
   return /json/.test(type) && text !== '' ? JSON.parse(text) : text
 }
-
-export const writes = ({ method }: Pick<Endpoint, 'method'>) => method !== 'GET'
 
 /** Kinds of document that the table's rows write for their callers. */
 export const kept: readonly Kind[] = [
