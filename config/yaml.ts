@@ -329,7 +329,8 @@ function checkJson(text: string, integers: Integers): void {
         const end = stringEnd(text, i)
         const colon = skipSpace(text, end + 1)
         if (text[colon] === ':') {
-          const name = JSON.parse(text.slice(i, end + 1)) as string
+          const given = text.slice(i + 1, end)
+          const name = given.includes('\\') ? (JSON.parse(`"${given}"`) as string) : given
           names[open.length] = name
           const known = open.at(-1)!
           if (known!.has(name)) throw fault(where(names, open.length), 'stands there twice')

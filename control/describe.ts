@@ -61,12 +61,12 @@ const REASONS: Record<number, string> = {
   408: 'The body did not arrive in time',
   409: 'Something of this name is there already, or was changed meanwhile',
   412: '`If-Match` names another revision',
-  413: 'The body is longer than `management.max_body_size`',
+  413: 'The body is longer than `management.max_body_size`, or takes too long as YAML',
   415: 'The content type is none that is taken here',
   422: 'It can be read, but not meant',
   429: 'Too many wrong credentials from this address; see `Retry-After`',
   500: 'A fault of the gateway',
-  503: 'The database is away; see `Retry-After`'
+  503: 'The database is away, or too many such calls are under way; see `Retry-After`'
 }
 
 /** @param servers base URLs of the management interface and of the gateway interface */
@@ -139,7 +139,7 @@ const ifMatch = {
   schema: { type: 'string' }
 }
 
-function statuses({ door, method, bodyForm }: Endpoint): number[] {
+function statuses({ door, method, bodyForm, gives }: Endpoint): number[] {
   const writes = method !== 'GET'
   return [
     400,
@@ -147,7 +147,8 @@ function statuses({ door, method, bodyForm }: Endpoint): number[] {
     ...(door === 'open' || door === 'admin' ? [] : [403]),
     404,
     ...(writes ? [409, 412] : []),
-    ...(bodyForm === 'none' ? [] : [408, 413, 415]),
+    ...(bodyForm === 'none' ? [] : [408, 415]),
+    ...(bodyForm === 'none' && gives === undefined ? [] : [413]),
     ...(writes || door === 'gateway' ? [422] : []),
     500,
     503

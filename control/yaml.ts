@@ -12,80 +12,104 @@ import type { Answer, Done, Task } from './yamlThread.ts'
  * which is ended when it takes too long or too much memory.
  */
 
-const LONGEST_MS = 20_000
+/** Characters of JSON that are written as YAML at once, in some 20 ms. */
+const QUICK_JSON = 50_000
 const MOST_WAITING = 8
-/** Some 100 times what a text takes that is as long as a body may be. */
-const MOST_MEMORY_MB = 1024
-/** Characters of JSON that are written as YAML at once, in some 30 ms. */
-const QUICK_JSON = 100_000
+/** What a thread has read or written a text for that is longer, characters, is ended: it would keep hundreds of MB. */
+const LONG = 500_000
 
-const unread = new Refused(413, 'Reading the body as YAML takes too long: send it as JSON')
-const unwritten = new Refused(413, 'Writing the answer as YAML takes too long: ask for JSON')
+/** What one text may take. */
+interface Bounds {
+  readonly ms: number
+  readonly memoryMb: number
+}
 
-let thread: Worker | null = null
-let last: Promise<unknown> = Promise.resolve()
-let waiting = 0
+export interface YamlThread {
+  /** @throws Invalid; Refused 413 when it takes too much, 503 when too many wait */
+  do<T extends Task>(given: T): Promise<Done[T['task']]>
+}
 
-/** As `parseYaml`. @throws Invalid; Refused 413 when it takes too long, 503 when too many wait */
+const refusals = {
+  read: new Refused(413, 'Reading the body as YAML takes too much time or memory: send it as JSON'),
+  write: new Refused(413, 'Writing the answer as YAML takes too much time or memory: ask for JSON')
+}
+
+// 10 MB of paths and operations take 8 s and 1 GB.
+const shared = yamlThread({ ms: 20_000, memoryMb: 1024 })
+
+/** As `parseYaml`. @throws as `YamlThread.do` */
 export async function readYaml(text: string, integers: Integers): Promise<unknown> {
   if (isQuickYaml(text)) return parseYaml(text, integers)
-  return parseExact(await inThread({ task: 'read', text, integers }, unread))
+  return parseExact(await shared.do({ task: 'read', text, integers }))
 }
 
 /** The same, integers exact, with the places of values. */
 export async function readPlacedYaml(text: string): Promise<Placed> {
-  return placed(isQuickYaml(text) ? parseLinedYaml(text) : await inThread({ task: 'place', text }, unread))
+  return placed(isQuickYaml(text) ? parseLinedYaml(text) : await shared.do({ task: 'place', text }))
 }
 
-/** As `toYaml`. @throws Refused 413 when it takes too long, 503 when too many wait */
+/** As `toYaml`. @throws as `YamlThread.do` */
 export async function writeYaml(value: unknown): Promise<string> {
   if (!isLonger(value, QUICK_JSON)) return toYaml(value)
-  return inThread({ task: 'write', text: JSON.stringify(value) }, unwritten)
+  return shared.do({ task: 'write', text: JSON.stringify(value) })
 }
 
-async function inThread<T extends Task>(given: T, tooLong: Refused): Promise<Done[T['task']]> {
-  if (waiting >= MOST_WAITING)
-    throw new Refused(503, 'Service temporarily unavailable', { headers: { 'Retry-After': '1' } })
-  waiting++
-  const turn = last.then(() => answered(given, tooLong))
-  last = turn.catch(() => {})
-  try {
-    const answer = await turn
-    if ('faults' in answer) throw new Invalid(answer.faults)
-    return answer.value
-  } finally {
-    waiting--
+export function yamlThread({ ms, memoryMb }: Bounds): YamlThread {
+  let thread: Worker | null = null
+  let last: Promise<unknown> = Promise.resolve()
+  let waiting = 0
+
+  async function answered<T extends Task>(given: T): Promise<Answer<T['task']>> {
+    thread ??= start()
+    const current = thread
+    const signal = AbortSignal.timeout(ms)
+    current.ref()
+    let isLast = given.text.length > LONG
+    try {
+      const answers = once(current, 'message', { signal })
+      current.postMessage(given)
+      return (await answers)[0]
+    } catch (cause) {
+      isLast = true
+      const isTooMuch = signal.aborted || (cause as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY'
+      throw isTooMuch ? refusals[given.task === 'write' ? 'write' : 'read'] : cause
+    } finally {
+      current.unref()
+      if (isLast) {
+        thread = null
+        void current.terminate()
+      }
+    }
   }
-}
 
-async function answered<T extends Task>(given: T, tooLong: Refused): Promise<Answer<T['task']>> {
-  thread ??= start()
-  const current = thread
-  const signal = AbortSignal.timeout(LONGEST_MS)
-  current.ref()
-  try {
-    const answers = once(current, 'message', { signal })
-    current.postMessage(given)
-    return (await answers)[0]
-  } catch (cause) {
-    thread = null
-    void current.terminate()
-    throw signal.aborted || (cause as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY' ? tooLong : cause
-  } finally {
-    current.unref()
+  /** It keeps no process alive. */
+  function start(): Worker {
+    const started = new Worker(new URL('./yamlThread.ts', import.meta.url), {
+      name: 'yaml',
+      resourceLimits: { maxOldGenerationSizeMb: memoryMb }
+    })
+    // Whoever waits hears it as well; without a listener an error would end the process.
+    started.on('error', () => {})
+    started.on('exit', () => {
+      if (thread === started) thread = null
+    })
+    return started
   }
-}
 
-/** It keeps no process alive. */
-function start(): Worker {
-  const started = new Worker(new URL('./yamlThread.ts', import.meta.url), {
-    name: 'yaml',
-    resourceLimits: { maxOldGenerationSizeMb: MOST_MEMORY_MB }
-  })
-  // Whoever waits hears it as well; without a listener an error would end the process.
-  started.on('error', () => {})
-  started.on('exit', () => {
-    if (thread === started) thread = null
-  })
-  return started
+  return {
+    async do(given) {
+      if (waiting >= MOST_WAITING)
+        throw new Refused(503, 'Service temporarily unavailable', { headers: { 'Retry-After': '1' } })
+      waiting++
+      const turn = last.then(() => answered(given))
+      last = turn.catch(() => {})
+      try {
+        const answer = await turn
+        if ('faults' in answer) throw new Invalid(answer.faults)
+        return answer.value
+      } finally {
+        waiting--
+      }
+    }
+  }
 }

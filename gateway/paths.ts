@@ -296,6 +296,7 @@ export function pathRule(
 
 /** Whether a pattern is plain text that `exact` compares as a whole; then it is this text in normal form, else null. */
 export function literalPath(pattern: string): string | null {
+  if (pattern.includes('{')) return null
   const parts = partsOf(pattern)
   if (isExpression(pattern, parts)) return null
   const segments = segmentsOf(parts)
@@ -307,14 +308,36 @@ export function literalPath(pattern: string): string | null {
  * alphabet; of two that are equal then, the one with fewer parameters.
  */
 export function comparePaths(a: string, b: string): number {
-  const strippedA = stripped(a)
-  const strippedB = stripped(b)
+  return compareRanks(rankOf(a), rankOf(b))
+}
+
+/** The same for very many, in a list of their own: each is looked at once. */
+export function inPrecedence<T>(items: readonly T[], pathOf: (item: T) => string): T[] {
+  return items
+    .map(item => ({ item, rank: rankOf(pathOf(item)) }))
+    .sort((a, b) => compareRanks(a.rank, b.rank))
+    .map(({ item }) => item)
+}
+
+interface Rank {
+  readonly path: string
+  readonly text: string
+  readonly slashes: number
+  readonly parameters: number
+}
+
+function rankOf(path: string): Rank {
+  const text = stripped(path)
+  return { path, text, slashes: count(text, '/'), parameters: count(path, '{') }
+}
+
+function compareRanks(a: Rank, b: Rank): number {
   return (
-    count(strippedB, '/') - count(strippedA, '/') ||
-    strippedB.length - strippedA.length ||
-    order(strippedA, strippedB) ||
-    count(a, '{') - count(b, '{') ||
-    order(a, b)
+    b.slashes - a.slashes ||
+    b.text.length - a.text.length ||
+    order(a.text, b.text) ||
+    a.parameters - b.parameters ||
+    order(a.path, b.path)
   )
 }
 
@@ -636,7 +659,9 @@ function stripped(pattern: string): string {
 }
 
 function count(text: string, letter: string): number {
-  return text.split(letter).length - 1
+  let found = 0
+  for (let at = text.indexOf(letter); at !== -1; at = text.indexOf(letter, at + 1)) found++
+  return found
 }
 
 function order(a: string, b: string): number {

@@ -5,6 +5,7 @@ import {
   behindSegments,
   CompileBudget,
   comparePaths,
+  inPrecedence,
   literalPath,
   normalPath,
   pathRule,
@@ -163,6 +164,10 @@ t.test(
       '/{x}'
     ]
     t.same([...sorted].reverse().sort(comparePaths), ['/a/b/c', '/b/{x}/c', ...sorted.slice(2)])
+    t.same(
+      inPrecedence([...sorted].reverse(), path => path),
+      [...sorted].sort(comparePaths)
+    )
     t.same(['/{a:x/y/z}', '/a/b'].sort(comparePaths), ['/a/b', '/{a:x/y/z}'], 'slashes of an expression do not count')
   }
 )

@@ -23,9 +23,11 @@ export function hasExamples(examples: Examples): boolean {
 /** `fromOASExamples` with the code and content type that the description has; what is given stays where it fits. */
 export function answering(examples: Examples, given: Readonly<Members>): Members {
   const { code: _, contentType: __, ...rest } = given
-  const code = answers(contentOf(examples, Number(given.code ?? USUAL_CODE))) ? given.code : codeOf(examples)
-  const types = contentOf(examples, Number(code ?? USUAL_CODE))?.types ?? []
-  const contentType = fits(types, given.contentType ?? USUAL_TYPE) ? given.contentType : typeOf(types)
+  const own = typeof given.code === 'number' ? given.code : undefined
+  const code = answers(contentOf(examples, own ?? USUAL_CODE)) ? own : codeOf(examples)
+  const types = contentOf(examples, code ?? USUAL_CODE)?.types ?? []
+  const ownType = typeof given.contentType === 'string' ? given.contentType : undefined
+  const contentType = fits(types, ownType || USUAL_TYPE) ? ownType : typeOf(types)
   return {
     ...rest,
     ...(code === undefined ? {} : { code }),
@@ -42,17 +44,18 @@ function answers(content: Content | undefined): boolean {
   return content !== undefined && (content.isEmpty || content.types.length > 0)
 }
 
-/** The lowest code that can be answered, successes first; undefined: none. */
+/** The lowest code that can be answered; undefined: the usual one, or none. */
 function codeOf(examples: Examples): number | undefined {
+  if (answers(contentOf(examples, USUAL_CODE))) return undefined
   const codes = [...examples.keys()]
     .filter(code => /^[2-5](?:\d\d|XX)$/.test(code) && answers(examples.get(code)))
     .map(code => Number(code.replace('XX', '00')))
   return codes.sort((a, b) => a - b).find(code => answers(contentOf(examples, code)))
 }
 
-function fits(types: readonly string[], wanted: unknown): boolean {
+function fits(types: readonly string[], wanted: string): boolean {
   if (types.length === 0) return true
-  const own = bare(String(wanted))
+  const own = bare(wanted)
   return [own, own.replace(/\/.*/, '/*'), '*/*'].some(name => types.some(type => bare(type) === name))
 }
 

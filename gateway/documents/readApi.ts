@@ -112,11 +112,9 @@ function extensionOf(document: Record<string, unknown>, faults: Fault[]): Extens
     return null
   }
   const extension = parseExact(JSON.stringify(document[EXTENSION]))
-  const large = rawPlaces(extension, `/${EXTENSION}`)
-  if (large.length > 0) {
-    faults.push(...large.map(path => ({ path, message: tooLarge })))
-    return null
-  }
+  const before = faults.length
+  findRaw(extension, `/${EXTENSION}`, path => faults.push({ path, message: tooLarge }))
+  if (faults.length > before) return null
   try {
     return readExtension(extension)
   } catch (cause) {
@@ -127,8 +125,9 @@ function extensionOf(document: Record<string, unknown>, faults: Fault[]): Extens
 }
 
 /** Where integers lie that only raw JSON carries. */
-function rawPlaces(value: unknown, path: string): string[] {
-  if (typeof value !== 'object' || value === null) return []
-  if (isRaw(value)) return [path]
-  return Object.entries(value).flatMap(([name, inner]) => rawPlaces(inner, `${path}/${pointer(name)}`))
+function findRaw(value: unknown, path: string, found: (path: string) => void): void {
+  if (typeof value !== 'object' || value === null) return
+  if (isRaw(value)) return found(path)
+  for (const [name, inner] of Object.entries(value))
+    if (typeof inner === 'object') findRaw(inner, `${path}/${pointer(name)}`, found)
 }

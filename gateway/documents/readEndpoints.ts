@@ -25,28 +25,36 @@ export function readEndpoints(document: Record<string, unknown>, fault: Report):
     return []
   }
   const endpoints: Endpoint[] = []
-  const ids = new Map<string, string>()
+  const ids = new Map<string, Endpoint>()
   for (const [path, item] of Object.entries(paths)) {
     if (path.startsWith('x-')) continue
-    const where = `/paths/${pointer(path)}`
-    if (!path.startsWith('/')) fault(where, 'must begin with /')
+    if (!path.startsWith('/')) fault(placeOf(path), 'must begin with /')
     if (!isObject(item)) {
-      fault(where, 'must be an object')
+      fault(placeOf(path), 'must be an object')
       continue
     }
     for (const method of METHODS) {
       const operation = item[method]
       if (operation === undefined) continue
       const id = isObject(operation) ? (operation.operationId ?? '') : null
-      if (id === null) fault(`${where}/${method}`, 'must be an object')
-      else if (typeof id !== 'string') fault(`${where}/${method}/operationId`, 'must be a text')
+      if (id === null) fault(placeOf(path, method), 'must be an object')
+      else if (typeof id !== 'string') fault(`${placeOf(path, method)}/operationId`, 'must be a text')
       else {
         const other = id === '' ? undefined : ids.get(id)
-        if (other !== undefined) fault(`${where}/${method}/operationId`, `is taken by ${other}`)
-        ids.set(id, `${where}/${method}`)
-        endpoints.push({ id, method: method.toUpperCase(), path })
+        if (other !== undefined)
+          fault(
+            `${placeOf(path, method)}/operationId`,
+            `is taken by ${placeOf(other.path, other.method.toLowerCase())}`
+          )
+        const endpoint = { id, method: method.toUpperCase(), path }
+        ids.set(id, endpoint)
+        endpoints.push(endpoint)
       }
     }
   }
   return endpoints
+}
+
+function placeOf(path: string, method?: string): string {
+  return `/paths/${pointer(path)}${method === undefined ? '' : `/${method}`}`
 }

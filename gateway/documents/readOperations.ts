@@ -1,7 +1,7 @@
 import type { Extension, OperationExtension } from '../../config/shape/api.ts'
 import { pointer } from '../../config/validate.ts'
 import type { Api, Operation } from '../api.ts'
-import { CompileBudget, comparePaths, literalPath, type Matching, type PathRule, pathRule } from '../paths.ts'
+import { CompileBudget, inPrecedence, literalPath, type Matching, type PathRule, pathRule } from '../paths.ts'
 import { Definitions } from './openapi/definitions.ts'
 import { matrixNames } from './openapi/parameters.ts'
 import { rulePath } from './openapi/pathValues.ts'
@@ -42,22 +42,24 @@ export function readOperations(
   const definitions = new Definitions(document)
   const checks = new RequestChecks(definitions, matching, inDocument)
   const mocks = new Mocks(definitions, inDocument)
-  const ruled = endpoints.map(endpoint => {
+  // Without a rule that acts nobody asks which operation a path is; only what is said of some is checked.
+  const read = acts ? endpoints : endpoints.filter(({ id }) => given.has(id))
+  const ruled = read.map(endpoint => {
     const extension = given.get(endpoint.id) ?? {}
     const { allow, block, ignoreAuthentication } = extension
     const ignoreCase = everywhere || [allow, block, ignoreAuthentication].some(rule => rule?.enabled && rule.ignoreCase)
-    const read = () => ({
+    const rules = () => ({
       rule: pathRule(rulePath(endpoint.path, matrixNames(endpoint, definitions)), { matching, ignoreCase }, budget),
       literal: literalPath(endpoint.path)
     })
     const wasSpent = budget.isSpent
     // Too much is told once.
     const report = (message: string) => void (wasSpent || inDocument(`/paths/${pointer(endpoint.path)}`, message))
-    const path = acts ? tried(read, report) : null
+    const path = acts ? tried(rules, report) : null
     const operation = readOperation(endpoint, path?.rule ?? never, extension, { checks, mocks }, fault)
     return { operation, literal: path?.literal ?? null, ignoreCase }
   })
-  return acts ? withRivals(ruled.sort((a, b) => comparePaths(a.operation.path, b.operation.path))) : []
+  return acts ? withRivals(inPrecedence(ruled, ({ operation }) => operation.path)) : []
 }
 
 /** `/users/{id}` and `/users/{name}` take the same paths: where one of them is checked, their parameters decide. */

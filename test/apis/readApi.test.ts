@@ -554,4 +554,6 @@ t.test('an integer that no double carries is a fault in the extension', async t 
   t.throws(() => readApi(document, given), {
     message: `/${EXTENSION}/middleware/global/requestSizeLimit/value is an integer that a double cannot carry (beyond 2^53)`
   })
+  const many = { value: Array(150_000).fill(parseJson('9223372036854775807', 'exact')) }
+  t.equal(faultsOf({ '@/middleware': { global: { requestSizeLimit: many } } }).length, 150_000)
 })

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { durationMs } from '../../config/duration.ts'
 import { Invalid } from '../../config/validate.ts'
-import { parseJson, parseYaml, toYaml } from '../../config/yaml.ts'
+import { isQuickYaml, parseJson, parseLinedYaml, parseYaml, placed, toYaml } from '../../config/yaml.ts'
 
 function faultsOf(run: () => unknown): string[] {
   try {
@@ -92,7 +92,8 @@ t.test('ambiguous and hostile documents are refused with the place of the fault'
       `a: &a [x,x,x,x,x,x,x,x,x,x]\n${[...'bcdefgh'].map((name, i) => `${name}: &${name} [${Array(10).fill(`*${'abcdefg'[i]}`)}]`).join('\n')}`,
       /aliases that multiply/
     ],
-    [`a: ${'x'.repeat(2_200_000)}`, /is longer than/]
+    [`a: &a ${'x'.repeat(100_000)}\nb: [${Array(30).fill('*a')}]`, /aliases that multiply/],
+    [`a: ${'x'.repeat(11_000_000)}`, /is longer than/]
   ]
   for (const [text, fault] of yaml) t.match(faultsOf(() => parseYaml(text))[0], fault, text.slice(0, 40))
   const json: [text: string, fault: RegExp][] = [
@@ -119,7 +120,7 @@ t.test('100 levels are read, 101 are refused, 20,000 harm nothing', async t => {
 t.test('long texts and many members are read', async t => {
   const long = 'x'.repeat(1_000_000)
   t.same(parseJson(JSON.stringify({ long })), { long })
-  t.same(parseYaml(JSON.stringify({ long: long.slice(0, 500_000) })), { long: long.slice(0, 500_000) })
+  t.same(parseYaml(JSON.stringify({ long })), { long })
   const many = Array.from({ length: 20_000 }, (_, i) => `k${i}: 1`).join('\n')
   t.equal(Object.keys(parseYaml(many) as object).length, 20_000)
 })
@@ -184,7 +185,59 @@ t.test('integers that no double carries are kept digit by digit, or refused with
   ])
 })
 
-t.test('YAML of very many values is refused before it is read', async t => {
+t.test('YAML that is long, or of very many values, is not quick', async t => {
   for (const line of ['- a\n', '- - - - - -\n', '? a\n', '{},', '- &a 1\n', '- !!str a\n'])
-    t.match(faultsOf(() => parseYaml(line.repeat(500_000 / line.length)))[0], /too many values as YAML/, line)
+    t.notOk(isQuickYaml(line.repeat(6_000)), line)
+  t.notOk(isQuickYaml('x'.repeat(60_000)))
+  t.ok(isQuickYaml('name: value\n'.repeat(2_000)))
+})
+
+t.test('merge keys take over what the map does not say itself', async t => {
+  const table: [text: string, value: unknown][] = [
+    ['a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}', { x: 1, y: 3 }],
+    ['a: &a {x: 1, y: 2}\nb: {y: 3, <<: *a}', { y: 3, x: 1 }],
+    ['a: &a {x: 1}\nc: &c {x: 2, z: 4}\nb: {<<: [*a, *c]}', { x: 1, z: 4 }],
+    ['a: &a {x: 1}\nc: &c {<<: *a, z: 4}\nb: {<<: *c}', { x: 1, z: 4 }],
+    ['b: {<<: {x: &x [1], y: *x}}', { x: [1], y: [1] }],
+    ['b: {"<<": {x: 1}}', { '<<': { x: 1 } }],
+    ['b: {<<: []}', {}]
+  ]
+  for (const [text, value] of table)
+    t.equal(JSON.stringify((parseYaml(text) as { b: unknown }).b), JSON.stringify(value), text)
+  const faults: [text: string, fault: RegExp][] = [
+    ['b: {<<: 1}', /^\/b\/<< merges what is no map/],
+    ['b: {<<: [1]}', /^\/b\/<< merges what is no map/],
+    ['b: {<<: *c}', /^\/b\/<< refers to nothing/],
+    ['a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}', /^\/b\/y stands there twice/],
+    ['a: &a\n  <<: *a', /nested deeper|multiply/],
+    [
+      `a: &a {${Array.from({ length: 500 }, (_, i) => `k${i}: 1`)}}\nb:\n${'  - {<<: *a}\n'.repeat(100)}`,
+      /aliases that multiply/
+    ]
+  ]
+  for (const [text, fault] of faults) t.match(faultsOf(() => parseYaml(text))[0], fault, text.slice(0, 40))
+  for (const value of [{ '<<': { a: 1 } }, [{ '<<': '<<' }]]) t.same(parseYaml(toYaml(value)), value)
+})
+
+t.test('every value is found in its line, also after the value was changed', async t => {
+  const text = 'z: 1\n200:\n  a/b: [x,\n   y]\nanchor: &a\n  deep:\n    er: 1\nalias: *a\nmerged:\n  <<: *a\n  own: 2\n'
+  const { value, lineOf } = placed(parseLinedYaml(text))
+  ;(value as { z: unknown }).z = { more: 1 }
+  const lines: [path: string, line: number | null][] = [
+    ['', 1],
+    ['/z', 1],
+    ['/z/more', null],
+    ['/200', 2],
+    ['/200/a~1b', 3],
+    ['/200/a~1b/0', 3],
+    ['/200/a~1b/1', 4],
+    ['/200/a~1b/2', null],
+    ['/anchor/deep/er', 7],
+    ['/alias', 8],
+    ['/alias/deep/er', 8],
+    ['/merged/own', 11],
+    ['/merged/deep/er', 9],
+    ['/nothing', null]
+  ]
+  for (const [path, line] of lines) t.equal(lineOf(path), line, path)
 })

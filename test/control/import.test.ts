@@ -157,6 +157,129 @@ t.test('a dry run shows what an import would make and keeps nothing', async t =>
   )
 })
 
+t.test('what is refused is told with its line and file, by an import, a dry run and a PATCH', async t => {
+  const gw = await gateway(t, { apis: [api('pets', 'svc://echo')] })
+  const options = query({ ...ECHO, listenPath: '/x/', validateRequest: '1' })
+  const parts = {
+    'openapi.yaml':
+      'openapi: 3.0.3\ninfo: {title: a}\npaths:\n  /a: {$ref: paths/a.yaml}\n  /b: {$ref: paths/b.yaml}\n',
+    'paths/a.yaml': '# a\nget: {operationId: same, responses: {}}\n',
+    'paths/b.yaml': `# b
+get:
+  operationId: same
+  parameters:
+    - name: q
+      in: query
+      schema:
+        type: strin
+  responses: {}
+`
+  }
+  const several = await form(parts)
+  const single = `openapi: 3.0.3
+info: {title: a}
+paths:
+  /a: {get: {operationId: same, responses: {}}}
+  /b:
+    get:
+      operationId: same
+      parameters: [{name: q, in: query, schema: {type: strin}}]
+      responses: {}
+`
+  const b = '/paths/~1b/get'
+  const type = 'parameters/0/schema/type'
+  for (const [body, form, expected] of [
+    [
+      single,
+      'application/yaml',
+      [
+        { pointer: '/info/version', line: 2 },
+        { pointer: `${b}/operationId`, line: 7 },
+        { pointer: `${b}/${type}`, line: 8 }
+      ]
+    ],
+    [
+      several.body,
+      several.contentType,
+      [
+        { pointer: '/info/version', line: 2, file: 'openapi.yaml' },
+        { pointer: '/get/operationId', line: 3, file: 'paths/b.yaml' },
+        { pointer: `/get/${type}`, line: 8, file: 'paths/b.yaml' }
+      ]
+    ]
+  ] as const)
+    for (const [path, method, status] of [
+      [IMPORT, 'POST', 400],
+      ['/api/apis/oas/dry-run', 'POST', 200],
+      ['/api/apis/oas/pets', 'PATCH', 400]
+    ] as const) {
+      const answer = await send(gw, path + options, body, form, method)
+      t.equal(answer.status, status)
+      const refused = answer.body.report.filter(({ outcome }: any) => outcome === 'refused')
+      t.match(refused, expected, `${method} ${path}`)
+    }
+})
+
+t.test('a dry run tells a listen path and an id that are taken, as the import would', async t => {
+  const gw = await gateway(t, { apis: [api('pets', 'svc://echo')] })
+  const key = await gw.user({ org_id: 'other', user_permissions: { apis: 'write' } })
+  const refused = async (options: Record<string, string>, given = {}) => {
+    const asked = query({ upstreamURL: 'svc://echo', ...options })
+    const { body, status } = await gw.api('POST', `/api/apis/oas/dry-run${asked}`, description(), given)
+    t.equal(status, 200)
+    const found = body.report.filter(({ outcome }: any) => outcome === 'refused')
+    const real = await gw.api('POST', IMPORT + asked, description(), given)
+    t.equal(real.status, found.length > 0 ? 409 : 200)
+    return found
+  }
+  const path = { pointer: '/x-svc-api-gateway/server/listenPath/value', keyword: 'listenPath' }
+  const id = { pointer: '/x-svc-api-gateway/info/id', keyword: 'id', message: 'Found API with the same ID' }
+  t.match(await refused({ listenPath: '/pets/' }), [{ ...path, message: /^Found API with same url.*API pets/ }])
+  const strange = await refused({ listenPath: '/pets/' }, { key })
+  t.match(strange, [{ ...path, message: /by an API of another organisation$/ }])
+  t.match(await refused({ listenPath: '/free/', apiID: 'pets' }), [id])
+  t.match(await refused({ listenPath: '/pets/', apiID: 'pets' }), [id, path])
+  t.same(await refused({ listenPath: '/pets/', customDomain: 'a.example' }), [])
+  t.same(await refused({ listenPath: '/new/', apiID: 'new' }), [])
+  t.same(await refused({ listenPath: '/newer/' }), [], 'an id that is to be made is free')
+})
+
+t.test('a description beyond what is checked is imported all the same', async t => {
+  const gw = await gateway(t)
+  const schema = { type: 'string', pattern: '^(?=.*[A-Z]).{8,}$' }
+  const anyOf = Array.from({ length: 301 }, () => ({}))
+  const paths = {
+    '/a': { get: { operationId: 'a', parameters: [{ name: 'q', in: 'query', schema }], responses: {} } },
+    '/b': {
+      get: {
+        operationId: 'b',
+        parameters: [{ name: 'q', in: 'query', schema: { type: 'integer' } }],
+        responses: { 201: { description: 'x', content: { 'text/plain': { example: 'made up', schema: { anyOf } } } } }
+      }
+    }
+  }
+  const options = { ...ECHO, validateRequest: 'true', mockResponse: 'true' }
+  const { status, body } = await gw.api('POST', IMPORT + query(options), description({ paths }))
+  t.equal(status, 200)
+  const pointer = '/paths/~1a/get/parameters/0/schema/pattern'
+  t.match(
+    body.report.find(({ keyword }: any) => keyword === 'pattern'),
+    { outcome: 'ignored', pointer }
+  )
+  t.equal((await gw.get('/pets/a?q=x')).status, 200)
+  t.equal((await gw.get('/pets/b?q=x')).status, 422)
+  const mocked = await gw.get('/pets/b?q=1')
+  t.same([mocked.status, await mocked.text()], [201, 'made up'])
+  const wrong = { type: 'string', pattern: '(' }
+  const faulty = { '/a': { get: { parameters: [{ name: 'q', in: 'query', schema: wrong }], responses: {} } } }
+  const refused = await gw.api(
+    'POST',
+    IMPORT + query({ ...options, listenPath: '/f/' }),
+    description({ paths: faulty })
+  )
+  t.match(refused, { status: 400, body: { report: [{ pointer, outcome: 'refused' }] } })
+})
+
 t.test('PATCH replaces the description and keeps the extension', async t => {
   const document = api('pets', 'svc://echo', { server: { listenPath: { value: '/pets/', strip: true }, slug: 's' } })
   const gw = await gateway(t, { apis: [document] })

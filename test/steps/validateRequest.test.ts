@@ -165,6 +165,139 @@ t.test('parameters are read by their place and style and held to their schemas',
   ])
 })
 
+t.test('path parameters are read in the styles matrix and label', async t => {
+  const up = await upstream(t, tell)
+  const list = { type: 'array', items: { type: 'string', minLength: 3 }, maxItems: 3 }
+  const object = { type: 'object', properties: { R: { type: 'integer' }, G: { type: 'integer' } }, required: ['R'] }
+  const path = (name: string, style: string, schema: object, explode?: boolean) => ({
+    [`/${name}/{color}/end`]: {
+      get: {
+        operationId: name,
+        parameters: [{ name: 'color', in: 'path', required: true, style, schema, ...(explode ? { explode } : {}) }]
+      }
+    }
+  })
+  const gw = await gateway(t, {
+    apis: [
+      checked('s', up.url, {
+        ...path('m', 'matrix', { type: 'integer' }),
+        ...path('ml', 'matrix', list),
+        ...path('mle', 'matrix', list, true),
+        ...path('mo', 'matrix', object),
+        ...path('moe', 'matrix', object, true),
+        ...path('l', 'label', list),
+        ...path('le', 'label', list, true),
+        ...path('lo', 'label', object),
+        ...path('loe', 'label', object, true),
+        '/last/{n}': {
+          get: {
+            operationId: 'last',
+            parameters: [{ name: 'n', in: 'path', required: true, style: 'matrix', schema: { type: 'integer' } }]
+          }
+        }
+      })
+    ]
+  })
+  const no = (rest: string) => `parameter "color" in path ${rest}`
+  await walk(t, gw, [
+    ['/s/m/;color=7/end', {}, ''],
+    ['/s/m/%3Bcolor=7/end', {}, ''],
+    ['/s/m/;color=x/end', {}, no('must be integer')],
+    ['/s/m/;colour=7/end', {}, no('must be of the form ;color=value')],
+    ['/s/m/7/end', {}, no('must begin with a semicolon')],
+    ['/s/m/;color=7;color=8/end', {}, no('must stand there once')],
+    ['/s/ml/;color=blue,black,brown/end', {}, ''],
+    ['/s/ml/;color/end', {}, ''],
+    ['/s/ml/;color=blue,x/end', {}, no('/1 must NOT have fewer than 3 characters')],
+    ['/s/mle/;color=blue;color=black;color=brown/end', {}, ''],
+    ['/s/mle/;color=blue;color=x/end', {}, no('/1 must NOT have fewer than 3 characters')],
+    ['/s/mo/;color=R,100,G,200/end', {}, ''],
+    ['/s/mo/;color=G,200/end', {}, no('/R is required')],
+    ['/s/moe/;R=100;G=200/end', {}, ''],
+    ['/s/moe/;R=100;G=x/end', {}, no('/G must be integer')],
+    ['/s/l/.blue.black.brown/end', {}, ''],
+    ['/s/l/.blue,black,brown/end', {}, ''],
+    ['/s/l/.blue.x/end', {}, no('/1 must NOT have fewer than 3 characters')],
+    ['/s/le/.blue.black.brown/end', {}, ''],
+    ['/s/lo/.R.100.G.200/end', {}, ''],
+    ['/s/lo/.R.100.G.x/end', {}, no('/G must be integer')],
+    ['/s/loe/.R=100.G=200/end', {}, ''],
+    ['/s/last/;n=7', {}, ''],
+    ['/s/last/;n=x', {}, 'parameter "n" in path must be integer']
+  ])
+})
+
+t.test('a discriminator chooses the schema that a value is held to, alone', async t => {
+  const up = await upstream(t, tell)
+  const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` })
+  const animal = (more: object) => ({ type: 'object', properties: { kind: { type: 'string' }, ...more } })
+  const discriminator = { propertyName: 'kind', mapping: { kitty: '#/components/schemas/Cat', puppy: 'Dog' } }
+  const of = (operationId: string, schema: object) => ({ post: { operationId, requestBody: json(schema) } })
+  const pets = { oneOf: [ref('Cat'), ref('Dog')], discriminator }
+  const gw = await gateway(t, {
+    apis: [
+      checked(
+        'd',
+        up.url,
+        {
+          '/one': of('one', pets),
+          '/any': of('any', { anyOf: [ref('Cat'), ref('Dog')], discriminator: { propertyName: 'kind' } }),
+          '/many': of('many', { type: 'array', items: ref('Pets') }),
+          '/mixed': of('mixed', { oneOf: [ref('Cat'), { type: 'string' }], discriminator })
+        },
+        {
+          components: {
+            schemas: {
+              Cat: animal({ lives: { type: 'integer' } }),
+              Dog: animal({ lives: { type: 'string' }, bark: { type: 'boolean' } }),
+              Pets: { nullable: true, ...pets }
+            }
+          }
+        }
+      )
+    ]
+  })
+  const values = '"Cat", "Dog", "kitty", "puppy"'
+  await walk(t, gw, [
+    ['/d/one', post('{"kind":"Cat"}'), ''],
+    ['/d/one', post('{"kind":"kitty","lives":7}'), ''],
+    ['/d/one', post('{"kind":"puppy","lives":"7"}'), ''],
+    ['/d/one', post('{"kind":"Dog","lives":7}'), 'body /lives must be string'],
+    ['/d/one', post('{"lives":7}'), 'body /kind is required'],
+    ['/d/one', post('{"kind":"Cow","lives":7}'), `body /kind must be one of ${values}`],
+    ['/d/one', post('{"kind":7}'), `body /kind must be one of ${values}`],
+    ['/d/one', post('{"kind":"constructor"}'), `body /kind must be one of ${values}`],
+    ['/d/one', post('7'), 'body must match exactly one schema in oneOf'],
+    ['/d/any', post('{"kind":"Dog","bark":true}'), ''],
+    ['/d/any', post('{"kind":"Cat","lives":"7"}'), 'body /lives must be integer'],
+    ['/d/many', post('[{"kind":"Cat"},null,{"kind":"puppy"}]'), ''],
+    ['/d/many', post('[{"kind":"Cat"},{"kind":"puppy","bark":1}]'), 'body /1/bark must be boolean'],
+    ['/d/mixed', post('"a"'), ''],
+    ['/d/mixed', post('{"lives":7}'), '']
+  ])
+})
+
+t.test('an integer of format int64 in a parameter stays within its 64 bits to the last digit', async t => {
+  const up = await upstream(t, tell)
+  const int64 = { type: 'integer', format: 'int64' }
+  const parameters = [
+    query('n', int64),
+    query('list', { type: 'array', items: int64 }),
+    query('any', { type: 'integer' })
+  ]
+  const gw = await gateway(t, { apis: [checked('i', up.url, { '/x': { get: { operationId: 'x', parameters } } })] })
+  const no = 'parameter "n" in query must match format "int64"'
+  await walk(t, gw, [
+    ['/i/x?n=9223372036854775807', {}, ''],
+    ['/i/x?n=-9223372036854775808', {}, ''],
+    ['/i/x?n=9223372036854775808', {}, no],
+    ['/i/x?n=-9223372036854775809', {}, no],
+    ['/i/x?n=99999999999999999999999', {}, no],
+    ['/i/x?list=1&list=9223372036854775808', {}, 'parameter "list" in query /1 must match format "int64"'],
+    ['/i/x?any=9223372036854775808', {}, '']
+  ])
+})
+
 t.test('JSON bodies are held to the schema and reach the upstream as they came', async t => {
   const up = await upstream(t, tell)
   const item = {
@@ -412,7 +545,11 @@ t.test('a document that cannot be checked is refused with the place of the fault
     [parameter({ $ref: '#/components/parameters/none' }), `${first}/$ref refers to nothing`],
     [parameter({ name: 'a', in: 'place' }), `${first}/in must be path, query, header or cookie`],
     [parameter({ name: 'q', in: 'path', schema: {} }), `${first}/name is not in the path /x/{p}`],
-    [parameter({ name: 'p', in: 'path', style: 'matrix' }), `${first}/style must be one of simple, label`]
+    [parameter({ name: 'p', in: 'path', style: 'form' }), `${first}/style must be one of simple, label, matrix`],
+    [
+      { '/x/a{p}': { get: { operationId: 'x', parameters: [{ name: 'p', in: 'path', style: 'matrix' }] } } },
+      '/paths/~1x~1a{p}/get/parameters/0/style may be matrix only where the parameter is a whole segment'
+    ]
   ]
   for (const [paths, expected] of cases) {
     const { status, body: told } = await gw.svc('POST', '/svc/apis/oas', checked('x', 'http://localhost', paths))

@@ -83,7 +83,8 @@ export class SchemaChecker {
   #keyword(schema: Members, kind: KeywordKind, value: unknown, path: string, waiting: Place[]): void {
     const must = (holds: boolean, be: string) => void (holds || this.#fault(path, `must be ${be}`))
     const fewer = (count: number, of: string) => {
-      if (count > MOST_BRANCHES) this.#uncheckable(schema, path, `must be ${of} of at most ${MOST_BRANCHES}`)
+      if (this.#looksAt === 'everything' && count > MOST_BRANCHES)
+        this.#uncheckable(schema, path, `must be ${of} of at most ${MOST_BRANCHES}`)
     }
     switch (kind) {
       case 'number':

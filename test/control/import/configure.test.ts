@@ -158,9 +158,16 @@ t.test('without listenPath they have no effect, and the report says so', async t
     for (const name of [...SWITCHES, 'securityProcessingMode']) t.same(told(made, name), ['ignored '], name)
     t.same(told(made, 'securitySchemes'), ['ignored /components/securitySchemes/key'])
     t.same(told(made, 'security'), ['ignored /security'])
-    t.same(told(made, 'parameters'), ['ignored /paths/~1own/get/parameters'])
-    t.same(told(made, 'requestBody'), ['ignored /paths/~1json/post/requestBody'])
-    t.same(told(made, 'responses'), ['ignored /paths/~1own/get/responses'])
+    t.same(told(made, 'parameters'), [
+      'ignored /paths/~1own/get/parameters',
+      'ignored /paths/~1path/parameters',
+      'ignored /paths/~1path/get/parameters'
+    ])
+    t.same(told(made, 'requestBody'), [
+      'ignored /paths/~1json/post/requestBody',
+      'ignored /paths/~1text/post/requestBody'
+    ])
+    t.equal(told(made, 'responses').length, 6)
   }
 })
 
@@ -311,7 +318,7 @@ t.test('a template lies under the description', async t => {
   const { servers: _, ...plain } = description()
   const made = await imported(plain, { listenPath: '/t/' }, template)
   t.same(extensionOf(made), {
-    info: { name: 'pets', state: { active: true, internal: false } },
+    info: { name: 'pets', state: { active: false, internal: false } },
     upstream: { preserveHostHeader: { enabled: true }, url: 'http://template.example' },
     server: { listenPath: { value: '/t/', strip: true } },
     middleware: {
@@ -319,6 +326,10 @@ t.test('a template lies under the description', async t => {
       operations: { health: { allow: { enabled: true } } }
     }
   })
+  const unstripped = { 'x-svc-api-gateway': { server: { listenPath: { strip: false } } } }
+  const kept = await imported(description(), { listenPath: '/t/' }, unstripped)
+  t.same(extensionOf(kept).server.listenPath, { value: '/t/', strip: false })
+  t.same(told(kept, 'strip'), [], 'what the template says is no default')
   t.equal(made.document.openapi, '3.0.3')
   t.same(made.document.info, { title: 'pets', version: '1', description: 'of all' })
   t.same(Object.keys(made.document.paths as object).sort(), ['/health', '/pets'])
@@ -373,12 +384,15 @@ t.test('every keyword that has no effect is told with its place and line', async
   const lines = YAML.split('\n')
   const ignored = made.report.filter(({ outcome, pointer }) => outcome === 'ignored' && !pointer.startsWith('/x-svc'))
   for (const { line, keyword, pointer } of ignored)
-    t.match(lines[line! - 1], keyword === 'servers' && pointer === '/servers/1' ? 'b.example' : `${keyword}:`, pointer)
+    t.match(lines[line! - 1], pointer === '/servers/1' ? 'b.example' : `${keyword}:`, pointer)
   const media = '/paths/~1pets/post/requestBody/content/multipart~1form-data'
   t.same(
     ignored.map(({ pointer }) => pointer).sort(),
     [
       '/info/description',
+      '/paths/~1pets/post/responses/200/description',
+      `${media}/schema/properties/a/description`,
+      `${media}/schema`,
       '/info/version',
       '/servers/1',
       '/webhooks',
@@ -406,8 +420,6 @@ t.test('every keyword that has no effect is told with its place and line', async
       '/components/x-part'
     ].sort()
   )
-  const description = made.report.find(({ keyword }) => keyword === 'description')
-  t.match(description?.message, /here and in 2 more places/)
   const id = made.report.find(({ keyword }) => keyword === 'operationId')
   t.match(id, { outcome: 'defaulted', pointer: '/paths/~1pets/post', line: 16 })
   t.ok(made.report.every(entry => entry.message !== '' && !('file' in entry)))
@@ -432,18 +444,239 @@ t.test('what stands in another file is told with that file', async t => {
   t.same(told(made, 'const'), [])
 })
 
-t.test('a report stays short: many alike are counted, and it ends after a thousand', async t => {
+t.test('a report names every place, those that matter first, and ends after two thousand', async t => {
   const paths = Object.fromEntries(
-    Array.from({ length: 300 }, (_, i) => [`/p${i}`, { get: { callbacks: {}, responses: {}, [`x-${i}`]: 1 } }])
+    Array.from({ length: 300 }, (_, i) => [`/p${i}`, { get: { callbacks: {}, summary: 'x', responses: {} } }])
   )
   const made = await imported(description({ paths }))
-  const callbacks = made.report.filter(({ keyword }) => keyword === 'callbacks')
-  t.equal(callbacks.length, 50)
-  t.match(callbacks.at(-1)?.message, /and in 250 more places/)
+  t.equal(told(made, 'callbacks').length, 300)
+  t.equal(told(made, 'summary').length, 300)
   const extensions = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`x-${i}`, i]))
-  const { report } = await imported(description(extensions))
-  t.equal(report.length, 1001)
+  const { report } = await imported(description({ tags: [{ description: 'first' }], ...extensions }))
+  t.equal(report.length, 2001)
   t.match(report.at(-1)?.message, /^\d+ more entries are not listed$/)
+  t.notOk(report.some(({ keyword }) => keyword === 'description'))
+})
+
+t.test('keywords whose words are not enforced are told', async t => {
+  const text = { type: 'string' }
+  const one = { $ref: '#/components/schemas/One' }
+  const document = (openapi: string) =>
+    description({
+      openapi,
+      servers: [{ url: 'http://{host}.example', variables: { host: { default: 'a', enum: ['a', 'b'] }, port: {} } }],
+      components: {
+        schemas: {
+          One: text,
+          Text: {
+            title: 't',
+            format: 'byte',
+            default: 'x',
+            readOnly: true,
+            contentEncoding: 'base64',
+            contentMediaType: 'image/png',
+            $comment: 'c',
+            $schema: 's',
+            discriminator: { propertyName: 'kind' },
+            properties: {
+              date: { format: 'date' },
+              same: { ...one, minLength: 2 },
+              choice: { oneOf: [one], discriminator: { propertyName: 'kind' } },
+              mixed: { oneOf: [one, text], discriminator: { propertyName: 'kind' } }
+            }
+          }
+        }
+      },
+      paths: {
+        '/a': {
+          post: {
+            parameters: [
+              { name: 'authorization', in: 'header', schema: text },
+              { name: 'q', in: 'query', schema: text, allowReserved: true, example: 'e' }
+            ],
+            requestBody: {
+              content: {
+                'application/x-www-form-urlencoded': { schema: text },
+                'application/xml': { schema: text },
+                'application/vnd.a+json': { schema: text, example: 'e' },
+                '*/*': { schema: text }
+              }
+            },
+            responses: {
+              200: {
+                description: 'x',
+                headers: { 'content-type': { schema: text }, 'X-A': { schema: text } },
+                content: { 'application/json': { schema: { default: 1, readOnly: true }, example: 1 } }
+              }
+            }
+          }
+        }
+      }
+    })
+  const ignored = ({ report }: Configured) =>
+    report.filter(({ outcome, pointer }) => outcome === 'ignored' && /^\/(?!x-svc)/.test(pointer))
+  const post = '/paths/~1a/post'
+  const schema = '/components/schemas/Text'
+  const options = { listenPath: '/a/', validateRequest: '1', mockResponse: '1' }
+  const common = [
+    '/info/version',
+    '/servers/0/variables/host/enum',
+    '/servers/0/variables/port',
+    `${post}/parameters/0/name`,
+    `${post}/parameters/1/allowReserved`,
+    `${post}/parameters/1/example`,
+    `${post}/requestBody/content/application~1x-www-form-urlencoded/schema`,
+    `${post}/requestBody/content/application~1xml/schema`,
+    `${post}/requestBody/content/application~1vnd.a+json/example`,
+    `${post}/responses/200/description`,
+    `${post}/responses/200/headers/content-type`,
+    ...'title format default readOnly contentEncoding contentMediaType $comment $schema discriminator'
+      .split(' ')
+      .map(name => `${schema}/${name}`),
+    `${schema}/properties/mixed/discriminator`
+  ]
+  const at30 = ignored(await imported(document('3.0.3'), options))
+  const places = [...new Set(at30.map(({ pointer }) => pointer))]
+  t.same(places.sort(), [...common, `${schema}/properties/same/minLength`].sort())
+  const at31 = ignored(await imported(document('3.1.0'), options))
+  t.same(at31.map(({ pointer }) => pointer).sort(), common.sort(), 'beside $ref keywords count in 3.1')
+})
+
+t.test('scopes that security asks for are told', async t => {
+  const key = { type: 'apiKey', in: 'header', name: 'k' }
+  const given = description({ security: [{ key: [] }, { key: ['read'] }], components: { securitySchemes: { key } } })
+  t.same(told(await imported(given, { listenPath: '/a/', authentication: '1' }), 'security'), [
+    'ignored /security/1/key'
+  ])
+})
+
+t.test('credentials that are asked for together are never asked for one by one', async t => {
+  const of = (...security: unknown[]) =>
+    imported(
+      description({
+        security,
+        components: {
+          securitySchemes: {
+            a: { type: 'apiKey', in: 'header', name: 'a' },
+            b: { type: 'apiKey', in: 'header', name: 'b' },
+            jwt: { type: 'http', scheme: 'bearer' }
+          }
+        }
+      }),
+      { authentication: 'true', listenPath: '/p' }
+    )
+  const schemes = async (...security: unknown[]) =>
+    Object.keys(extensionOf(await of(...security)).server.authentication.securitySchemes)
+  for (const [group, message] of [
+    [
+      { a: [], jwt: [] },
+      /^\/security\/0 asks for a and jwt together, which cannot be switched on: jwt is not read yet$/
+    ],
+    [{ a: [], b: [] }, /^\/security\/0 asks for a and b together, .*: one credential is read from each request$/]
+  ] as const) {
+    t.match(await refusal(() => of(group)), message)
+    t.match(await refusal(() => of(group, {})), message)
+    t.match(await refusal(() => of(group, { jwt: [] })), message)
+  }
+  t.same(await schemes({ a: [], jwt: [] }, { b: [] }), ['b'])
+  t.same(await schemes({ a: [], b: [] }, { a: [] }), ['a'])
+  const made = await of({ a: [], jwt: [] }, { b: [] })
+  t.same(told(made, 'security'), ['ignored /security/0'])
+  t.same(told(made, 'securitySchemes'), [
+    'ignored /components/securitySchemes/jwt',
+    'ignored /components/securitySchemes/a'
+  ])
+})
+
+t.test('made-up answers begin from what the description has', async t => {
+  const of = (responses: unknown) => description({ paths: { '/a': { get: { operationId: 'a', responses } } } })
+  const content = (...types: string[]) => ({
+    description: 'x',
+    content: Object.fromEntries(types.map(type => [type, { example: 'x' }]))
+  })
+  const empty = { description: 'x' }
+  const useless = { description: 'x', content: { 'application/json': {} } }
+  const options = { mockResponse: '1', listenPath: '/a/' }
+  for (const [responses, expected] of [
+    [{ 200: content('application/json') }, {}],
+    [{ 200: content('text/plain', 'application/json; charset=utf-8') }, {}],
+    [{ 200: content('text/csv') }, { contentType: 'text/csv' }],
+    [{ 200: content('text/*') }, { contentType: 'text/plain' }],
+    [{ 200: content('*/*') }, {}],
+    [{ 404: content('application/json'), 201: content('application/json') }, { code: 201 }],
+    [{ 404: content('application/json'), 204: empty }, { code: 204 }],
+    [{ 404: content('application/json'), 200: empty }, {}],
+    [
+      { 200: useless, 202: content('text/plain') },
+      { code: 202, contentType: 'text/plain' }
+    ],
+    [{ default: content('text/html') }, { contentType: 'text/html' }],
+    [{ '2XX': content('application/json') }, {}],
+    [{ '4xx': content('application/problem+json') }, { code: 400, contentType: 'application/problem+json' }]
+  ] as const) {
+    const made = await imported(of(responses), options)
+    const { enabled, ...rest } = operationsOf(made).a.mockResponse.fromOASExamples
+    t.same([enabled, rest], [true, expected], JSON.stringify(responses))
+  }
+  const first = await imported(of({ 201: content('text/csv') }), options)
+  const again = await patched(first.document, of({ 200: content('application/json') }), options)
+  t.same(operationsOf(again).a.mockResponse.fromOASExamples, { enabled: true }, 'what fits no longer goes')
+  const strange = structuredClone(first.document) as any
+  const block = strange['x-svc-api-gateway'].middleware.operations.a.mockResponse
+  for (const code of [JSON.parse('{}'), (JSON as any).rawJSON('99999999999999999999'), null]) {
+    block.fromOASExamples = { code, contentType: code }
+    t.match(operationsOf(await patched(strange, of({ 201: content('a/b') }), options)).a.mockResponse.fromOASExamples, {
+      code: 201,
+      contentType: 'a/b'
+    })
+  }
+  const own = await patched(first.document, of({ 201: content('text/csv'), 200: empty }), options)
+  t.match(operationsOf(own).a.mockResponse.fromOASExamples, { code: 201, contentType: 'text/csv' }, 'what fits stays')
+})
+
+t.test('operations whose requests cannot be checked come without the check, and the reasons are told', async t => {
+  const long = Array.from({ length: 301 }, () => ({}))
+  const text = `openapi: 3.0.3
+info: {title: a, version: '1'}
+servers: [{url: http://a.example}]
+paths:
+  /word:
+    post:
+      operationId: word
+      requestBody: {content: {application/json: {schema: {$ref: '#/components/schemas/Outer'}}}}
+      responses: {}
+    put:
+      operationId: again
+      requestBody: {content: {application/json: {schema: {$ref: '#/components/schemas/Outer'}}}}
+      responses: {}
+    get:
+      operationId: list
+      parameters: [{name: q, in: query, schema: {anyOf: ${JSON.stringify(long)}}}]
+      responses: {}
+  /plain:
+    get:
+      operationId: plain
+      parameters: [{name: q, in: query, schema: {type: integer, maxLength: 9223372036854775807}}]
+      responses: {}
+components:
+  schemas:
+    Outer: {properties: {self: {$ref: '#/components/schemas/Outer'}, word: {$ref: '#/components/schemas/Word'}}}
+    Word:
+      type: string
+      pattern: '^(?=.*[A-Z]).{8,}$'
+`
+  const options = { validateRequest: '1', listenPath: '/a/' }
+  const made = configure(await readSource(input(text, YAML_TYPE), bounds()), options, { template: null, dbId: '' })
+  t.same(on(made, 'validateRequest'), ['plain'])
+  const why = (keyword: string) =>
+    made.report.filter(entry => entry.keyword === keyword).map(({ pointer, line, message }) => [pointer, line, message])
+  t.match(why('pattern'), [['/components/schemas/Word/pattern', 28, /are not checked: it does not compile/]])
+  t.match(why('validateRequest'), [
+    ['/paths/~1word/get', 14, /\/anyOf must be a list of at most 300/],
+    ['/paths/~1word/put', 10, /are not checked: \/components\/schemas\/Word\/pattern does not compile/],
+    ['/paths/~1word/post', 6, /are not checked/]
+  ])
+  t.equal(why('anyOf').length, 1)
 })
 
 t.test('a title is needed, and none but a text', async t => {

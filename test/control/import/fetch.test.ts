@@ -184,3 +184,22 @@ t.test('a server that does not come to an end is left after ten seconds', async 
   })
   t.match(await refusal(base, { clock }), [400, /it takes too long$/])
 })
+
+t.test('at most eight descriptions are fetched at once, and then the next may come', async t => {
+  const waiting: ServerResponse[] = []
+  const eight = Promise.withResolvers<void>()
+  const base = await serving(t, (req, res) => {
+    if (req.url === '/next') return void res.end('{}')
+    if (waiting.push(res) === 8) eight.resolve()
+  })
+  const first = Array.from({ length: 8 }, () => refusal(base))
+  await eight.promise
+  await t.rejects(fetched(`${base}/next`, bounds({ privateNetworks: LOOPBACK })), {
+    status: 503,
+    message: /^8 descriptions are being fetched/,
+    headers: { 'Retry-After': '10' }
+  })
+  for (const res of waiting) res.end('{}')
+  for (const each of first) t.same(await each, [200, ''])
+  t.same(await refusal(`${base}/next`), [200, ''])
+})
