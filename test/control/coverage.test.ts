@@ -17,9 +17,17 @@ t.test('every endpoint of the specification is in the table, with a test that ex
   }
 })
 
-t.test('of several tests the one about the fewest endpoints is named', async t => {
-  const touch = (test: string, endpoint: string) => ({ file: 'f', test, endpoint })
-  const touches = [touch('wide', 'A'), touch('wide', 'B'), touch('narrow', 'A')]
-  t.equal(shownBy('A', touches)?.test, 'narrow')
+t.test('named is the test with most calls, in the file that is most about the endpoint', async t => {
+  const touch = (file: string, test: string, endpoint: string) => ({ file, test, endpoint })
+  const touches = [
+    touch('other', 'uses it', 'A'),
+    touch('other', 'uses it', 'B'),
+    touch('other', 'is about others', 'B'),
+    touch('own', 'begins', 'A'),
+    touch('own', 'is about it', 'A'),
+    touch('own', 'is about it', 'A'),
+    touch('own', 'is about it', 'B')
+  ]
+  t.equal(shownBy('A', touches)?.test, 'is about it')
   t.equal(shownBy('C', touches), null)
 })
