@@ -3,27 +3,35 @@ import { embeddedOrg, looksLikeToken } from '../gateway/keys/token.ts'
 
 /** Words of a name that make its value a secret wherever it stands: `X-Backend-Token`, `clientSecret`, `pin_password`. */
 const SECRETS = new Set(
-  'password passwords passwd passphrase pw secret secrets token tokens authorization cookie cookies credential credentials signature sig apikey'.split(
+  'password passwords passwd pass passcode passphrase pw pwd secret secrets token tokens auth authorization jwt cookie cookies credential credentials signature sig apikey'.split(
+    ' '
+  )
+)
+/** Words that make `key` one: `X-Functions-Key`, `Ocp-Apim-Subscription-Key`, `access_key`. */
+const KEYS = new Set(
+  'access account api app auth client encryption functions master private secret shared signing storage subscription'.split(
     ' '
   )
 )
 /** Whole names, without `_` and `-`. */
-const NAMES = new Set(
-  'passwordhash accesskey sealedkey hmacstring privatekey xapikey apikey setcookie proxyauthorization'.split(' ')
+const NAMES = new Set('passwordhash sealedkey hmacstring setcookie'.split(' '))
+/** Of our own documents, which have such words and hold no secret. */
+const OPEN = new Set(
+  'mintokenlength passwordmaxdays passwordupdated resetpassword tokenurl authtype basicauth basicauthdata hashtype'.split(
+    ' '
+  )
 )
-/** Of our own answers and settings, which have such words and hold no secret. */
-const OPEN = new Set('mintokenlength passwordmaxdays passwordupdated resetpassword tokenurl'.split(' '))
 export const MASK = '********'
 
 function isSecret(name: string): boolean {
   const whole = name.toLowerCase().replace(/[_-]/g, '')
   if (OPEN.has(whole)) return false
   if (NAMES.has(whole)) return true
-  return name
+  const words = name
     .replace(/([a-z0-9])([A-Z])/g, '$1-$2')
     .toLowerCase()
     .split(/[^a-z0-9]+/)
-    .some(word => SECRETS.has(word))
+  return words.some(word => SECRETS.has(word)) || (words.includes('key') && words.some(word => KEYS.has(word)))
 }
 
 /** A copy of a document without its secrets: what holds one keeps its place. Pairs of `name` and `value` count as members. */

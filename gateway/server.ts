@@ -363,19 +363,30 @@ function forwardedClient(req: IncomingMessage, peer: Peer, depth: number): strin
 }
 
 /**
- * Who called a management interface, for limits and records: the last address on the way that no trusted proxy has. What
- * stands before it in `X-Forwarded-For` or `Forwarded` is the caller's own word.
+ * Who called a management interface, for limits and records: from the right, the first address on the way that no trusted
+ * proxy has. What stands before it in `X-Forwarded-For` or `Forwarded` is the caller's own word, and so is what cannot be
+ * read: then it is whoever handed that on.
  */
 export function callerOf({ req, peer }: Exchange, trusted: BlockList): string {
   if (!peer.trusted) return peer.address
-  const listed = String(req.headers['x-forwarded-for'] ?? req.headers.forwarded ?? '')
-  const depths = listed === '' ? 0 : listed.split(',').length
-  for (let depth = 1; depth <= depths; depth++) {
-    const address = forwardedClient(req, peer, depth)
-    if (!within(trusted, address)) return address
+  const forwardedFor = req.headers['x-forwarded-for']
+  const listed = String(forwardedFor ?? req.headers.forwarded ?? '')
+  let caller = peer.address
+  for (let end = listed.length; end > 0; ) {
+    const start = listed.lastIndexOf(',', end - 1)
+    const entry = listed.slice(start + 1, end).trim()
+    const element = forwardedFor === undefined ? FOR.exec(entry) : WITH_PORT.exec(entry)
+    const address = plain(element?.[1] ?? element?.[2] ?? entry)
+    if (isIP(address) === 0) return caller
+    caller = address
+    if (!within(trusted, address)) return caller
+    end = start
   }
-  return peer.address
+  return caller
 }
+
+/** An address with its port, as some proxies write it. */
+const WITH_PORT = /^(?:\[([0-9a-f:.]+)\](?::\d{1,5})?|([0-9.]+):\d{1,5})$/i
 
 /** The address in an element of `Forwarded` (RFC 7239 §4), without quotes, brackets and port. */
 const FOR = /(?:^|[;\s])for="?(?:\[([0-9a-f:.]+)\]|([0-9.]+))/i

@@ -124,16 +124,23 @@ t.test('secrets are masked wherever they stand', async t => {
     list: [{ name: 'Authorization', value: 'v' }, { clientSecret: 's' }, token],
     key: { in: 'header' },
     [token]: 1,
-    header_map: { 'X-Auth-Token': 'h', Accept: 'text/plain' },
+    header_map: { 'X-Auth-Token': 'h', Accept: 'text/plain', 'X-Functions-Key': 'f', 'Ocp-Apim-Subscription-Key': 'o' },
     add: [{ name: 'X-Service-Secret', value: 'v' }],
+    db_pass: 'd',
     target_path: 'https://joe:pw@hooks.example.com/services?token=t&page=1',
     api_secret: 5,
     tokens: ['a'],
     secret: { v: 's' }
   }
   t.same(masked(given), {
-    header_map: { 'X-Auth-Token': '********', Accept: 'text/plain' },
+    header_map: {
+      'X-Auth-Token': '********',
+      Accept: 'text/plain',
+      'X-Functions-Key': '********',
+      'Ocp-Apim-Subscription-Key': '********'
+    },
     add: [{ name: 'X-Service-Secret', value: '********' }],
+    db_pass: '********',
     target_path: 'https://********@hooks.example.com/services?token=********&page=1',
     api_secret: '********',
     tokens: '********',

@@ -156,6 +156,18 @@ t.test('clients are told apart by the word of a trusted proxy, and of nobody els
     ['2001:db8:1:3::1', 401]
   ] as const)
     t.equal(await wrong(trusting, address), status, address)
+  // What stands before the last address that no proxy has is the caller's own word; so is what nobody can read.
+  for (const [address, status] of [
+    ['9.9.9.1, 203.0.113.7', 401],
+    ['9.9.9.2, 203.0.113.7:5555', 401],
+    ['9.9.9.3, 203.0.113.7, 127.0.0.1', 429],
+    ['9.9.9.4, unknown', 401],
+    ['9.9.9.5, [2001:db8:9::1]:443', 401],
+    ['9.9.9.6, unknown', 401],
+    ['9.9.9.7, unknown', 429],
+    [`${','.repeat(7_000)} 9.9.9.8:1, 203.0.113.7`, 429]
+  ] as const)
+    t.equal(await wrong(trusting, address), status, address.slice(0, 40))
   const doubting = await gateway(t, settings(['192.0.2.1']))
   for (const [i, status] of [401, 401, 429, 429].entries()) t.equal(await wrong(doubting, `203.0.113.${i}`), status)
 })
