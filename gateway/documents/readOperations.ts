@@ -3,8 +3,7 @@ import { pointer } from '../../config/validate.ts'
 import type { Api, Operation } from '../api.ts'
 import { CompileBudget, inPrecedence, literalPath, type Matching, type PathRule, pathRule } from '../paths.ts'
 import { Definitions } from './openapi/definitions.ts'
-import { matrixNames } from './openapi/parameters.ts'
-import { rulePath } from './openapi/pathValues.ts'
+import { MATRIX, matrixPlaces } from './openapi/parameters.ts'
 import { Mocks } from './openapi/readMock.ts'
 import { RequestChecks } from './openapi/requestCheck.ts'
 import type { Endpoint } from './readEndpoints.ts'
@@ -49,13 +48,15 @@ export function readOperations(
     const { allow, block, ignoreAuthentication } = extension
     const ignoreCase = everywhere || [allow, block, ignoreAuthentication].some(rule => rule?.enabled && rule.ignoreCase)
     const rules = () => ({
-      rule: pathRule(rulePath(endpoint.path, matrixNames(endpoint, definitions)), { matching, ignoreCase }, budget),
+      rule: pathRule(endpoint.path, { matching, ignoreCase }, budget),
       literal: literalPath(endpoint.path)
     })
     const wasSpent = budget.isSpent
     // Too much is told once.
     const report = (message: string) => void (wasSpent || inDocument(`/paths/${pointer(endpoint.path)}`, message))
     const path = acts ? tried(rules, report) : null
+    if (Object.values(extension).some(block => block.enabled))
+      for (const place of matrixPlaces(endpoint, definitions)) inDocument(place, MATRIX)
     const operation = readOperation(endpoint, path?.rule ?? never, extension, { checks, mocks }, fault)
     return { operation, literal: path?.literal ?? null, ignoreCase }
   })

@@ -4,6 +4,12 @@ import { isLimitsPage } from './limitsPage.ts'
 import type { Step } from './step.ts'
 
 /**
+ * A segment of parameters alone (`/;id=5`): to some upstreams it is none, to others one of its own. No rule could mean
+ * both, so no such request passes where there are rules.
+ */
+const BARE = /(?:[/\\]|%2f|%5c)(?:;|%3b)/i
+
+/**
  * Which operation of the document a request is; expired APIs, blocked operations and those not on an allow list end
  * here. Answers of an API that will expire carry `x-svc-api-expires` (semantics §8.2).
  */
@@ -26,6 +32,7 @@ export const operation: Step = {
       run(x) {
         if (x.at >= expires) return no(x, refusals.apiExpired)
         if (!some) return undefined
+        if (!x.plain && BARE.test(x.path)) return no(x, refusals.endpointForbidden)
         const found = api.operation(x.method, x.rest)
         x.operation = found
         if (found !== null)

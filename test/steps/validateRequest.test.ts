@@ -165,7 +165,7 @@ t.test('parameters are read by their place and style and held to their schemas',
   ])
 })
 
-t.test('path parameters are read in the styles matrix and label', async t => {
+t.test('path parameters are read in the style label; paths in the style matrix have no rules', async t => {
   const up = await upstream(t, tell)
   const list = { type: 'array', items: { type: 'string', minLength: 3 }, maxItems: 3 }
   const object = { type: 'object', properties: { R: { type: 'integer' }, G: { type: 'integer' } }, required: ['R'] }
@@ -180,51 +180,54 @@ t.test('path parameters are read in the styles matrix and label', async t => {
   const gw = await gateway(t, {
     apis: [
       checked('s', up.url, {
-        ...path('m', 'matrix', { type: 'integer' }),
-        ...path('ml', 'matrix', list),
-        ...path('mle', 'matrix', list, true),
-        ...path('mo', 'matrix', object),
-        ...path('moe', 'matrix', object, true),
         ...path('l', 'label', list),
         ...path('le', 'label', list, true),
         ...path('lo', 'label', object),
-        ...path('loe', 'label', object, true),
-        '/last/{n}': {
-          get: {
-            operationId: 'last',
-            parameters: [{ name: 'n', in: 'path', required: true, style: 'matrix', schema: { type: 'integer' } }]
-          }
-        }
+        ...path('loe', 'label', object, true)
       })
     ]
   })
   const no = (rest: string) => `parameter "color" in path ${rest}`
   await walk(t, gw, [
-    ['/s/m/;color=7/end', {}, ''],
-    ['/s/m/%3Bcolor=7/end', {}, ''],
-    ['/s/m/;color=x/end', {}, no('must be integer')],
-    ['/s/m/;colour=7/end', {}, no('must be of the form ;color=value')],
-    ['/s/m/7/end', {}, no('must begin with a semicolon')],
-    ['/s/m/;color=7;color=8/end', {}, no('must stand there once')],
-    ['/s/ml/;color=blue,black,brown/end', {}, ''],
-    ['/s/ml/;color/end', {}, ''],
-    ['/s/ml/;color=blue,x/end', {}, no('/1 must NOT have fewer than 3 characters')],
-    ['/s/mle/;color=blue;color=black;color=brown/end', {}, ''],
-    ['/s/mle/;color=blue;color=x/end', {}, no('/1 must NOT have fewer than 3 characters')],
-    ['/s/mo/;color=R,100,G,200/end', {}, ''],
-    ['/s/mo/;color=G,200/end', {}, no('/R is required')],
-    ['/s/moe/;R=100;G=200/end', {}, ''],
-    ['/s/moe/;R=100;G=x/end', {}, no('/G must be integer')],
     ['/s/l/.blue.black.brown/end', {}, ''],
     ['/s/l/.blue,black,brown/end', {}, ''],
     ['/s/l/.blue.x/end', {}, no('/1 must NOT have fewer than 3 characters')],
     ['/s/le/.blue.black.brown/end', {}, ''],
     ['/s/lo/.R.100.G.200/end', {}, ''],
     ['/s/lo/.R.100.G.x/end', {}, no('/G must be integer')],
-    ['/s/loe/.R=100.G=200/end', {}, ''],
-    ['/s/last/;n=7', {}, ''],
-    ['/s/last/;n=x', {}, 'parameter "n" in path must be integer']
+    ['/s/loe/.R=100.G=200/end', {}, '']
   ])
+})
+
+t.test('no rule is passed by a segment of parameters alone', async t => {
+  const up = await upstream(t, tell)
+  const get = (operationId: string) => ({ get: { operationId } })
+  const gw = await gateway(t, {
+    apis: [
+      api(
+        'b',
+        up.url,
+        { middleware: { operations: { long: { block: { enabled: true } } } } },
+        { '/b/{id}/c': get('long'), '/b/c': get('short') }
+      )
+    ]
+  })
+  for (const path of ['/b/7/c', '/b/;id=5/c', '/b/%3bid=5/c', '/b%2f;id=5/c', '/b\\;id=5/c', '/;x/b/c'])
+    t.equal((await gw.get(`/b${path}`)).status, 403, path)
+  for (const path of ['/b/c', '/b/c;v=1', '/other']) t.equal((await gw.get(`/b${path}`)).status, 200, path)
+  const matrix = [{ name: 'id', in: 'path', required: true, style: 'matrix', schema: { type: 'integer' } }]
+  const paths = { '/m/{id}': { get: { operationId: 'm', parameters: matrix } } }
+  for (const operation of ['block', 'allow', 'ignoreAuthentication', 'validateRequest']) {
+    const extension = { middleware: { operations: { m: { [operation]: { enabled: true } } } } }
+    const { status, body } = await gw.svc('POST', '/svc/apis/oas', api('m', up.url, extension, paths))
+    t.equal(status, 400, operation)
+    t.match(body.message, /\/paths\/~1m~1\{id\}\/get\/parameters\/0 is of style matrix/)
+  }
+  t.equal(
+    (await gw.svc('POST', '/svc/apis/oas', api('m', up.url, {}, paths))).status,
+    200,
+    'without rules it is proxied'
+  )
 })
 
 t.test('a discriminator chooses the schema that a value is held to, alone', async t => {
@@ -545,11 +548,7 @@ t.test('a document that cannot be checked is refused with the place of the fault
     [parameter({ $ref: '#/components/parameters/none' }), `${first}/$ref refers to nothing`],
     [parameter({ name: 'a', in: 'place' }), `${first}/in must be path, query, header or cookie`],
     [parameter({ name: 'q', in: 'path', schema: {} }), `${first}/name is not in the path /x/{p}`],
-    [parameter({ name: 'p', in: 'path', style: 'form' }), `${first}/style must be one of simple, label, matrix`],
-    [
-      { '/x/a{p}': { get: { operationId: 'x', parameters: [{ name: 'p', in: 'path', style: 'matrix' }] } } },
-      '/paths/~1x~1a{p}/get/parameters/0/style may be matrix only where the parameter is a whole segment'
-    ]
+    [parameter({ name: 'p', in: 'path', style: 'form' }), `${first}/style must be one of simple, label`]
   ]
   for (const [paths, expected] of cases) {
     const { status, body: told } = await gw.svc('POST', '/svc/apis/oas', checked('x', 'http://localhost', paths))

@@ -59,31 +59,37 @@ export function readParameters(
       const { name } = parameter
       if (parameter.in === 'path' && !template.includes(`{${name}}`) && !namesIn(template).includes(name))
         fault(`${place.path}/name`, `is not in the path ${template}`)
-      else if (parameter.style === 'matrix' && !template.split('/').includes(`{${name}}`))
-        fault(`${place.path}/style`, 'may be matrix only where the parameter is a whole segment')
       found.set(`${parameter.in} ${parameter.name}`, parameter)
     }
   }
   return [...found.values()].filter(each => each.in !== 'header' || !PASSED_OVER.has(each.name.toLowerCase()))
 }
 
-/** Names of an operation's path parameters of style `matrix`. */
-export function matrixNames(
+/**
+ * Where an operation's path parameters of style `matrix` (`/;id=5`) stand. In the normal form of paths, which rules match,
+ * nothing is left of such a segment, as upstreams may read it either way: so no rule can be held against these paths.
+ */
+export function matrixPlaces(
   { method, path }: { readonly method: string; readonly path: string },
   definitions: Definitions
-): ReadonlySet<string> {
+): string[] {
   const item = definitions.followed((definitions.document.paths as Members)[path])
   const operation = isObject(item) ? item[method.toLowerCase()] : null
-  const lists = isObject(item) && isObject(operation) ? [item.parameters, operation.parameters] : []
-  const styles = new Map<string, unknown>()
-  for (const list of lists)
-    for (const each of Array.isArray(list) ? list : []) {
-      const parameter = definitions.followed(each)
-      if (isObject(parameter) && parameter.in === 'path' && typeof parameter.name === 'string')
-        styles.set(parameter.name, parameter.style)
-    }
-  return new Set([...styles].filter(([, style]) => style === 'matrix').map(([name]) => name))
+  if (!isObject(item) || !isObject(operation)) return []
+  const at = `/paths/${pointer(path)}`
+  const lists = [
+    { list: item.parameters, place: `${at}/parameters` },
+    { list: operation.parameters, place: `${at}/${method.toLowerCase()}/parameters` }
+  ]
+  return lists.flatMap(({ list, place }) =>
+    (Array.isArray(list) ? list : []).flatMap((given, i) => {
+      const parameter = definitions.followed(given)
+      return isObject(parameter) && parameter.in === 'path' && parameter.style === 'matrix' ? [`${place}/${i}`] : []
+    })
+  )
 }
+
+export const MATRIX = 'is of style matrix, which no rule and no check can read'
 
 function readParameter(
   { value, path }: Place,

@@ -7,20 +7,15 @@ export type PathValues = (path: string) => ReadonlyMap<string, string> | null
 /**
  * Reads the parameters of an OpenAPI path out of the paths that its rule matches. Paths come as the client wrote them,
  * without the listen path: what stands behind `;` belongs to the value, since it goes to the upstream as well.
- * @param matrix names of parameters of style `matrix`, whose segments begin with `;`; others that do are no segments
+ * Segments that begin with `;` are none, as in the normal form.
  */
-export function pathValues(
-  template: string,
-  matching: Matching['matching'],
-  matrix: ReadonlySet<string> = new Set()
-): PathValues {
+export function pathValues(template: string, matching: Matching['matching']): PathValues {
   const segments = template.split('/').slice(1)
   const whole = segments.map(segment => /^\{([^{}:/]+)\}$/.exec(segment)?.[1] ?? null)
   if (matching !== 'contains' && segments.every((segment, i) => whole[i] !== null || !segment.includes('{'))) {
     const named = whole.flatMap((name, i) => (name === null ? [] : [{ name, i: i - empty(segments, i) }]))
-    const noSegment = matrix.size > 0 ? /^$/ : /^(?:;|%3b|$)/i
     return path => {
-      const given = path.split(/\/|\\|%2f|%5c/i).filter(segment => !noSegment.test(segment))
+      const given = path.split(/\/|\\|%2f|%5c/i).filter(segment => !/^(?:;|%3b|$)/i.test(segment))
       const values = new Map<string, string>()
       for (const { name, i } of named) {
         if (i >= given.length) return null
@@ -39,17 +34,6 @@ export function pathValues(
     const found = compiled.matcher(normalPath(path))
     return found.find() ? new Map(names.map((name, i) => [name, found.group(`svc${i}`) ?? ''])) : null
   }
-}
-
-/**
- * A path as its rule is to read it. In normal form nothing is left of a segment of style `matrix` (`/;id=5`), so the
- * rule does without it: whether it was there is for the check of the parameter to say.
- */
-export function rulePath(template: string, matrix: ReadonlySet<string>): string {
-  if (matrix.size === 0) return template
-  return template.replace(/(?<=\/)\{([^{}:/]+)\}(\/|$)/g, (whole, name: string, slash: string) =>
-    matrix.has(name) ? `{${name}:${slash === '' ? '[^/]*' : '(?:[^/]+/)?'}}` : whole
-  )
 }
 
 /** Names of the parameters of a path. */

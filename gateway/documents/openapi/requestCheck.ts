@@ -123,11 +123,7 @@ class OperationCheck implements RequestCheck {
       this.#made = {
         ofPath: checks.filter(({ parameter }) => parameter.in === 'path'),
         others: checks.filter(({ parameter }) => parameter.in !== 'path'),
-        values: pathValues(
-          this.#path.path,
-          this.#path.matching,
-          new Set(this.#parameters.filter(({ style }) => style === 'matrix').map(({ name }) => name))
-        ),
+        values: pathValues(this.#path.path, this.#path.matching),
         body: this.#requestBody === null ? null : bodyChecker(this.#requestBody, this.#schemas)
       }
     }

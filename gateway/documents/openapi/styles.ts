@@ -1,11 +1,11 @@
 import type { Reading } from './texts.ts'
 
 /** How parameters are written (OpenAPI 3.0 and 3.1, "Style Values"). Texts come decoded. */
-export type Style = 'simple' | 'label' | 'matrix' | 'form' | 'spaceDelimited' | 'pipeDelimited' | 'deepObject'
+export type Style = 'simple' | 'label' | 'form' | 'spaceDelimited' | 'pipeDelimited' | 'deepObject'
 
 /** Where each style may be used; the first is the usual one there. */
 export const stylesOf: Readonly<Record<string, readonly Style[]>> = {
-  path: ['simple', 'label', 'matrix'],
+  path: ['simple', 'label'],
   query: ['form', 'spaceDelimited', 'pipeDelimited', 'deepObject'],
   header: ['simple'],
   cookie: ['form']
@@ -20,7 +20,6 @@ const MOST_BRACKETS = 10
 const MARKS: Record<Style, string> = {
   simple: ',',
   label: '.',
-  matrix: ',',
   form: ',',
   spaceDelimited: ' ',
   pipeDelimited: '|',
@@ -36,7 +35,6 @@ export interface Written {
 /** The value of a parameter that stands in one text. @throws Unreadable */
 export function valueIn(given: string, written: Written, reading: Reading): unknown {
   const { style, explode } = written
-  if (style === 'matrix') return valueInMatrix(given, written, reading)
   if (style === 'label' && !given.startsWith('.')) throw new Unreadable('must begin with a dot')
   const text = style === 'label' ? given.slice(1) : given
   const named = explode && (style === 'simple' || style === 'label')
@@ -63,22 +61,6 @@ function valueOfText(text: string, { mark, isTrimmed, isNamed }: Parts, reading:
 /** Labels in one piece have dots in OpenAPI 3.0 and commas in RFC 6570 §3.2.5 and OpenAPI 3.1.1. */
 function markOf(text: string, { style, explode }: Written): string {
   return style === 'label' && !explode && text.includes(',') ? ',' : MARKS[style]
-}
-
-/** `;name=value` (RFC 6570 §3.2.7); without a value no `=`. */
-function valueInMatrix(given: string, { name, explode }: Written, reading: Reading): unknown {
-  if (!given.startsWith(';')) throw new Unreadable('must begin with a semicolon')
-  const isList = reading.types.has('array')
-  const pairs = given
-    .slice(1)
-    .split(';')
-    .map(part => (part.includes('=') ? pairOf(part) : [part, '']))
-  if (explode && !isList && reading.types.has('object')) return membersOf(pairs.flat(), reading)
-  if (pairs.some(pair => pair[0] !== name)) throw new Unreadable(`must be of the form ;${name}=value`)
-  const texts = pairs.map(pair => pair[1]!)
-  if (explode && isList && given !== `;${name}`) return texts.map(text => reading.items.value(text))
-  if (texts.length > 1) throw new Unreadable('must stand there once')
-  return valueOfText(texts[0]!, { mark: MARKS.matrix, isTrimmed: false, isNamed: false }, reading)
 }
 
 /** The value of a parameter that may stand in a query several times. @throws Unreadable */

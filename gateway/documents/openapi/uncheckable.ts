@@ -1,5 +1,6 @@
 import { SchemaChecker } from './checkSchema.ts'
 import { Definitions } from './definitions.ts'
+import { MATRIX, matrixPlaces } from './parameters.ts'
 import { readRequest } from './requestCheck.ts'
 
 /** Why requests to an operation cannot be checked. */
@@ -51,7 +52,8 @@ export function uncheckable<T extends Named>(
     for (const holder of holders.get(schema) ?? []) if (!reasons.has(holder)) reasons.set(holder, reason)
   const found = new Map<T, Uncheckable[]>()
   for (const [operation, own] of schemas) {
-    const why = new Set(own.flatMap(schema => reasons.get(schema) ?? []))
+    const styles = matrixPlaces(operation, definitions).map(path => ({ path, message: MATRIX }))
+    const why = new Set([...styles, ...own.flatMap(schema => reasons.get(schema) ?? [])])
     if (why.size > 0) found.set(operation, [...why])
   }
   return found
