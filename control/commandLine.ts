@@ -33,7 +33,8 @@ try {
   const text = cause instanceof Error ? cause.message : String(cause)
   process.stderr.write(cause instanceof Wrong ? `${text}\n\n${usage}` : `${text}\n`)
   process.exitCode = cause instanceof Wrong || cause instanceof Faulty ? STATUS.wrong : STATUS.failed
-  if (!(cause instanceof Wrong || cause instanceof Faulty || cause instanceof CallFailed)) throw cause
+  const isOfSystem = cause instanceof Error && 'syscall' in cause
+  if (!(cause instanceof Wrong || cause instanceof Faulty || cause instanceof CallFailed || isOfSystem)) throw cause
 }
 
 async function main(args: string[]): Promise<number> {

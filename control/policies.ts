@@ -1,11 +1,11 @@
 import type { Policy } from '../config/shape/policy.ts'
 import { type Fault, Invalid } from '../config/validate.ts'
 import { isPolicyId, partitionFault, policyIdText, readPolicy, ruleFaults } from '../gateway/keys/check.ts'
-import { Conflict, type Document, type Revision, type Write } from '../gateway/store/store.ts'
+import { Conflict, type Document, type Revision, type Store, type Write } from '../gateway/store/store.ts'
 import { owns } from './caller.ts'
 import { type Call, Refused, toldFaults } from './endpoint.ts'
 import { maskedHook } from './hooks.ts'
-import { newId } from './ids.ts'
+import { nameId, newId } from './ids.ts'
 import { holderOf, type Name, NameTaken, nameWrites } from './names.ts'
 import { revisionDeletions, revisionWrites } from './revisions.ts'
 import type { ControlTools } from './tools.ts'
@@ -55,12 +55,12 @@ async function byDatabaseId(id: string, store: ControlTools['store']): Promise<D
   return holder === null ? null : store.get<Policy>('policy', holder)
 }
 
-/** Where a policy with an id of its own is found by its database id. */
+/** Where a policy is found by its database id; its id stands there too, so that no other policy gets it as either. */
 const DATABASE_ID = 'policy _id'
 
 /** @throws Refused */
 export async function createPolicy(given: Policy, words: Words, asked: Asked, tools: ControlTools): Promise<string> {
-  const _id = newId(tools)
+  const _id = await newDatabaseId(tools)
   const id = given.id || _id
   mayWrite(id, words, tools)
   const org_id = orgFor(given, null, asked)
@@ -70,8 +70,9 @@ export async function createPolicy(given: Policy, words: Words, asked: Asked, to
     await put(null, policy, 'created', asked, tools)
   } catch (cause) {
     if (!(cause instanceof Conflict)) throw cause
-    if (cause.kind === 'name') throw new Refused(400, NAME_TAKEN)
-    throw new Refused(409, `A policy of the id ${id} exists already`)
+    const ids = spellings(policy).map(({ org, name }) => nameId(DATABASE_ID, org, name))
+    if (cause.kind === 'name' && !ids.includes(cause.id)) throw new Refused(400, NAME_TAKEN)
+    throw idTaken(id)
   }
   return id
 }
@@ -89,8 +90,8 @@ export function replacePolicy(
   asked: Asked,
   tools: ControlTools
 ): Promise<Revision> {
-  return change(id, words, asked, tools, document => {
-    const { _id = newId(tools), date_created } = document.body
+  return change(id, words, asked, tools, async document => {
+    const { _id = await newDatabaseId(tools), date_created } = document.body
     const org_id = orgFor(given, document, asked)
     const created = date_created === undefined ? {} : { date_created }
     const policy = { ...checked(id, { ...given, org_id }, words, tools), id, _id, ...created }
@@ -125,7 +126,7 @@ export function removePolicy(id: string, words: Words, asked: Asked, tools: Cont
     const writes: Write[] = [
       { kind: 'policy', id, body: null, expect: rev },
       ...(await nameWrites('policy', id, nameOf(body), null, store)),
-      ...(await nameWrites(DATABASE_ID, id, databaseName(body), null, store)),
+      ...(await spellingWrites(id, spellings({ ...body, id }), [], store)),
       ...revisionDeletions('policy', id, rev)
     ]
     const sequence = await store.commit(writes)
@@ -172,8 +173,8 @@ async function put(
   try {
     const writes: Write[] = [
       { kind: 'policy', id, org, body: policy, expect: rev - 1 },
+      ...(await spellingWrites(id, [], spellings(policy), store)),
       ...(await nameWrites('policy', id, before, nameOf(policy), store)),
-      ...(await nameWrites(DATABASE_ID, id, null, databaseName(policy), store)),
       ...revisionWrites('policy', { id, org, body: policy }, rev, { at: clock.now(), caller, summary })
     ]
     const sequence = await store.commit(writes)
@@ -198,9 +199,39 @@ function nameOf({ name, org_id = 'default' }: Policy): Name | null {
   return name ? { org: org_id, name } : null
 }
 
-/** Database ids are unique in the whole installation. */
-function databaseName({ id, _id }: Policy): Name | null {
-  return _id === undefined || _id === id ? null : { org: '', name: _id }
+/** Its id and its database id: in the whole installation no other policy has either as the one or the other. */
+function spellings({ id, _id = id }: Policy & { id: string }): Name[] {
+  return [...new Set([id, _id])].map(name => ({ org: '', name }))
+}
+
+/** @throws Refused when another policy has one of them */
+async function spellingWrites(
+  id: string,
+  before: readonly Name[],
+  after: readonly Name[],
+  store: Pick<Store, 'get'>
+): Promise<Write[]> {
+  try {
+    const writes = [
+      ...before.map(name => nameWrites(DATABASE_ID, id, name, null, store)),
+      ...after.map(name => nameWrites(DATABASE_ID, id, null, name, store))
+    ]
+    return (await Promise.all(writes)).flat()
+  } catch (cause) {
+    throw cause instanceof NameTaken ? idTaken(id) : cause
+  }
+}
+
+function idTaken(id: string): Refused {
+  return new Refused(409, `A policy of the id ${id} exists already`)
+}
+
+/** One that no policy has as its id. */
+async function newDatabaseId(tools: Pick<ControlTools, 'store' | 'policies' | 'clock' | 'random'>): Promise<string> {
+  for (;;) {
+    const id = newId(tools)
+    if (tools.policies.fileOf(id) === null && (await tools.store.get('policy', id)) === null) return id
+  }
 }
 
 /** @throws Refused 403 for another organisation than the caller's */

@@ -1,11 +1,19 @@
 import type { User } from '../config/shape/user.ts'
-import { Conflict, type Document, type Revision, type Store } from '../gateway/store/store.ts'
+import {
+  Conflict,
+  type Document,
+  type Revision,
+  type Sequence,
+  type Store,
+  type Write
+} from '../gateway/store/store.ts'
 import { type Caller, owns } from './caller.ts'
 import { type Call, Refused } from './endpoint.ts'
+import { entered, entranceOf } from './entrance.ts'
 import { newId } from './ids.ts'
 import { covers, isAdmin, type Permissions } from './permissions.ts'
 import type { ControlTools } from './tools.ts'
-import { changing } from './tries.ts'
+import { tried } from './tries.ts'
 import {
   accessKeyOf,
   type GroupRecord,
@@ -78,12 +86,12 @@ export async function createUser(
 ): Promise<Written> {
   const { store, vault, clock } = tools
   const user = newUser(given, given.id || newId(tools), new Date(clock.now()).toISOString())
-  await placed(user, store)
-  mayHandle(caller, ...(await storedPermissionsOf(user, orgOfUser(user), store)))
   const accessKey = given.access_key || newAccessKey(tools)
-  const sequence = await told(texts, () => store.commit(userWrites(user, accessKey, passwordHash, vault))).catch(
-    idTaken
-  )
+  const sequence = await tried('organisation', async () => {
+    const entry = await placed(user, store)
+    mayHandle(caller, ...(await storedPermissionsOf(user, orgOfUser(user), store)))
+    return told(texts, userWrites(user, accessKey, passwordHash, vault), entry, store).catch(idTaken)
+  })
   await publish(sequence, user.id, false, tools)
   return { user, accessKey, rev: 1 }
 }
@@ -101,7 +109,7 @@ export async function changeUser(
 ): Promise<Written> {
   const { caller, matched, changed } = asked
   const { store, vault } = tools
-  return changing('user', id, async () => {
+  return tried('user', async () => {
     const before = await ownUser(id, caller, store)
     if (before === null) throw new Refused(404, texts.unknown)
     matched(before.rev)
@@ -109,25 +117,34 @@ export async function changeUser(
     // Nobody takes over itself, whatever its group hides.
     if (caller.user?.id !== id) mayHandle(caller, ...(await storedPermissionsOf(before.body.user, before.org, store)))
     const next = await make(before)
-    const has = next === null ? {} : await judged(next, before, caller, store)
+    const { has, entry } = next === null ? GONE : await judged(next, before, caller, store)
     keepsItself(before, next, had, has, caller)
     if (next !== null) changed(before.body.user, next.user)
-    const sequence = await told(texts, () => store.commit(userChanges(before, next, vault)))
+    const sequence = await told(texts, userChanges(before, next, vault), entry, store)
     await publish(sequence, id, next === null, tools)
     const accessKey = next?.accessKey ?? accessKeyOf(before, vault)
     return { user: (next ?? before.body).user, accessKey, rev: before.rev + 1 }
   })
 }
 
-/** What a user may do afterwards. @throws Refused when the caller may not give it that, or it would stand nowhere */
+interface Judged {
+  /** What a user may do afterwards. */
+  readonly has: Permissions
+  /** What the commit adds. */
+  readonly entry: readonly Write[]
+}
+
+const GONE: Judged = { has: {}, entry: [] }
+
+/** @throws Refused when the caller may not give a user what it would have, or it would stand nowhere */
 async function judged(
   { user }: NextUser,
   { org, body }: UserDocument,
   caller: Caller,
   store: Pick<Store, 'get'>
-): Promise<Permissions> {
+): Promise<Judged> {
   const moves = orgOfUser(user) !== org || user.group_id !== body.user.group_id
-  if (moves) await placed(user, store)
+  const entry = moves ? await placed(user, store, org) : []
   const has = await permissionsOf(user, orgOfUser(user), store)
   mayHandle(caller, has)
   // What is given here counts when somebody switches the group on or off, if not now.
@@ -135,7 +152,7 @@ async function judged(
   if (moves) mayHandle(caller, ...ofGroup)
   if (JSON.stringify(user.user_permissions) !== JSON.stringify(body.user.user_permissions))
     mayHandle(caller, user.user_permissions)
-  return has
+  return { has, entry }
 }
 
 /** An organisation must not lose its administrators by mistake: none can delete, switch off or demote itself. */
@@ -151,25 +168,38 @@ function keepsItself(
     throw new Refused(409, 'An administrator cannot delete, switch off or demote itself: another one can')
 }
 
-/** Its organisation and its group are there. @throws Refused 400 */
-async function placed(user: UserRecord['user'], store: Pick<Store, 'get'>): Promise<void> {
+/**
+ * Its organisation and its group are there. Answers what keeps the organisation from being deleted until it has the user;
+ * where the user is already, the user does.
+ * @param from the organisation in which it is; absent: it is new
+ * @throws Refused 400
+ */
+async function placed(user: UserRecord['user'], store: Pick<Store, 'get'>, from?: string): Promise<Write[]> {
   const org = orgOfUser(user)
+  const entry = org === 'default' || org === from ? [] : [entered(await entranceOf(org, store))]
   if (org !== 'default' && (await store.get('organisation', org)) === null)
     throw new Refused(400, 'There is no organisation of this id', { more: fault('/org_id') })
-  if (user.group_id === '') return
+  if (user.group_id === '') return entry
   const group = await store.get<GroupRecord>('group', user.group_id)
   if (group?.org !== org) throw new Refused(400, 'There is no user group of this id', { more: fault('/group_id') })
+  return entry
 }
 
 function fault(pointer: string) {
   return { faults: [{ pointer, message: 'leads nowhere' }] }
 }
 
-async function told<T>({ taken }: Texts, commit: () => Promise<T>): Promise<T> {
+/** @throws Refused; Conflict on the user or its organisation */
+async function told(
+  { taken }: Texts,
+  writes: readonly Write[],
+  entry: readonly Write[],
+  store: Pick<Store, 'commit'>
+): Promise<Sequence> {
   try {
-    return await commit()
+    return await store.commit([...writes, ...entry])
   } catch (cause) {
-    if (!(cause instanceof Conflict)) throw cause
+    if (!(cause instanceof Conflict) || entry.some(({ id }) => id === cause.id)) throw cause
     if (cause.kind === 'name') throw new Refused(409, taken)
     if (cause.kind === 'access') throw new Refused(409, 'The access key cannot be used: choose another one')
     throw cause
@@ -177,7 +207,9 @@ async function told<T>({ taken }: Texts, commit: () => Promise<T>): Promise<T> {
 }
 
 function idTaken(cause: unknown): never {
-  throw cause instanceof Conflict ? new Refused(409, 'A user of this id exists already') : cause
+  throw cause instanceof Conflict && cause.kind === 'user'
+    ? new Refused(409, 'A user of this id exists already')
+    : cause
 }
 
 function publish(sequence: number, id: string, deleted: boolean, { changes }: ControlTools): Promise<void> {

@@ -8,20 +8,21 @@ import { isLonger } from './size.ts'
 import type { Answer, Done, Task } from './yamlThread.ts'
 
 /**
- * YAML of any size: reading and writing 5 MB takes seconds, so what is large goes through a thread, one after another,
- * which is ended when it takes too long or too much memory.
+ * YAML of any size: reading and writing 5 MB takes seconds, so what is not short goes through a thread, one after another,
+ * which is ended when it takes too long or too much memory. Middle-sized texts have one of their own: they wait for no long one.
  */
 
 /** Characters of JSON that are written as YAML at once, in some 20 ms. */
 const QUICK_JSON = 50_000
-const MOST_WAITING = 8
-/** What a thread has read or written a text for that is longer, characters, is ended: it would keep hundreds of MB. */
+/** Characters of a long text; the thread that read or wrote it is ended: it would keep hundreds of MB. */
 const LONG = 500_000
 
 /** What one text may take. */
 interface Bounds {
   readonly ms: number
   readonly memoryMb: number
+  /** Texts that wait or are under way at most. */
+  readonly most: number
 }
 
 export interface YamlThread {
@@ -34,27 +35,30 @@ const refusals = {
   write: new Refused(413, 'Writing the answer as YAML takes too much time or memory: ask for JSON')
 }
 
+const middle = yamlThread({ ms: 10_000, memoryMb: 512, most: 32 })
 // 10 MB of paths and operations take 8 s and 1 GB.
-const shared = yamlThread({ ms: 20_000, memoryMb: 1024 })
+const long = yamlThread({ ms: 20_000, memoryMb: 1024, most: 8 })
+const threadOf = (text: string) => (text.length > LONG ? long : middle)
 
 /** As `parseYaml`. @throws as `YamlThread.do` */
 export async function readYaml(text: string, integers: Integers): Promise<unknown> {
   if (isQuickYaml(text)) return parseYaml(text, integers)
-  return parseExact(await shared.do({ task: 'read', text, integers }))
+  return parseExact(await threadOf(text).do({ task: 'read', text, integers }))
 }
 
 /** The same, integers exact, with the places of values. */
 export async function readPlacedYaml(text: string): Promise<Placed> {
-  return placed(isQuickYaml(text) ? parseLinedYaml(text) : await shared.do({ task: 'place', text }))
+  return placed(isQuickYaml(text) ? parseLinedYaml(text) : await threadOf(text).do({ task: 'place', text }))
 }
 
 /** As `toYaml`. @throws as `YamlThread.do` */
 export async function writeYaml(value: unknown): Promise<string> {
   if (!isLonger(value, QUICK_JSON)) return toYaml(value)
-  return shared.do({ task: 'write', text: JSON.stringify(value) })
+  const text = JSON.stringify(value)
+  return threadOf(text).do({ task: 'write', text })
 }
 
-export function yamlThread({ ms, memoryMb }: Bounds): YamlThread {
+export function yamlThread({ ms, memoryMb, most }: Bounds): YamlThread {
   let thread: Worker | null = null
   let last: Promise<unknown> = Promise.resolve()
   let waiting = 0
@@ -98,7 +102,7 @@ export function yamlThread({ ms, memoryMb }: Bounds): YamlThread {
 
   return {
     async do(given) {
-      if (waiting >= MOST_WAITING)
+      if (waiting >= most)
         throw new Refused(503, 'Service temporarily unavailable', { headers: { 'Retry-After': '1' } })
       waiting++
       const turn = last.then(() => answered(given))

@@ -45,19 +45,36 @@ export function client(url: string, accessKey: string): Client {
 
   return {
     async check() {
-      const { answer } = await call('GET', '/api/users/me', {})
-      if (answer.status === 404) throw new CallFailed(`${base} is no management interface`)
+      const { answer, text } = await call('GET', '/api/users/me', {})
+      if (answer.status === 404 || !isUser(text)) throw new CallFailed(`${base} is no management interface`)
     },
     async read(path) {
       const { answer, text } = await call('GET', path, {})
-      return answer.status === 404 ? null : { body: parseExact(text), etag: answer.headers.get('etag') }
+      return answer.status === 404 ? null : { body: parsed(text), etag: answer.headers.get('etag') }
     },
     async write(method, path, body, { etag = null, type = 'application/json' } = {}) {
       const headers = { 'Content-Type': type, ...(etag === null ? {} : { 'If-Match': etag }) }
       const { answer, text } = await call(method, path, headers, JSON.stringify(body))
       if (answer.status === 404) throw new CallFailed(`${method} ${path} was answered 404: ${told(text)}`)
-      return parseExact(text)
+      return parsed(text)
     }
+  }
+}
+
+/** @throws CallFailed */
+function parsed(text: string): Json {
+  try {
+    return parseExact(text)
+  } catch {
+    throw new CallFailed(`the answer is no JSON: ${text.slice(0, 100)}`)
+  }
+}
+
+function isUser(text: string): boolean {
+  try {
+    return typeof JSON.parse(text).user_permissions === 'object'
+  } catch {
+    return false
   }
 }
 

@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { toYaml } from '../../config/yaml.ts'
 import { EXTENSION } from '../../gateway/api.ts'
+import { looksLikeToken } from '../../gateway/keys/token.ts'
 import type { Client } from './client.ts'
 import type { DocumentKind, Json } from './documents.ts'
 import { normal } from './normal.ts'
@@ -33,14 +34,15 @@ export async function exportAll(folder: string, client: Client): Promise<Exporte
   for (const document of [...apis, ...streams]) write('apis', document[EXTENSION].info.id, normal('api', document))
   for (const policy of policies) write('policies', policy.id, { policy: normal('policy', policy) })
   for (const asset of assets) write('assets', asset.id, { asset: normal('asset', asset) })
-  const named = keys.filter(({ key_id, key_hash }: Json) => key_id !== '' && key_id !== key_hash && !isHash(key_id))
+  // Tokens stand there as their hash, or, where keys are not hashed, as they are.
+  const named = keys.filter(
+    ({ key_id, key_hash }: Json) => key_id !== '' && key_id !== key_hash && !looksLikeToken(key_id)
+  )
   const open = named.filter(({ data }: Json) => !data.basic_auth_data)
   for (const { key_id, data } of open) write('keys', key_id, { key: { id: key_id, ...normal('key', data) } })
   const written = { api: apis.length + streams.length, policy: policies.length, asset: assets.length, key: open.length }
   return { ...written, left: named.length - open.length }
 }
-
-const isHash = (id: string) => /^[0-9a-f]{64}$/.test(id)
 
 /** An id as a file's name: what file systems could misread is escaped, and what is too long ends in its hash. */
 function fileName(id: string): string {

@@ -43,7 +43,8 @@ function apiLines(before: Json | null, after: Json): string[] {
   for (const route of old.keys()) if (!now.has(route)) lines.push(`route - ${route}`)
   for (const [route, rules] of now) {
     const was = old.get(route)
-    if (was !== undefined && !isDeepStrictEqual(was, rules)) lines.push(`route ~ ${route}`)
+    if (was !== undefined && !isDeepStrictEqual(was, rules))
+      lines.push(`route ~ ${route}${ruleChanges(was.rule, rules.rule)}`)
   }
   return lines
 }
@@ -94,6 +95,18 @@ function routes(document: Json | null): Map<string, Json> {
       found.set(`${method.toUpperCase()} ${path}`, { operation, rule, shared: Object.fromEntries(shared) })
     }
   return found
+}
+
+/** `: allow on → off, rateLimit changes` */
+function ruleChanges(before: Json, after: Json): string {
+  const told: string[] = []
+  for (const name of new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])) {
+    const [was, is] = [before?.[name], after?.[name]]
+    if (isDeepStrictEqual(was, is)) continue
+    const [on, now] = [was?.enabled === true, is?.enabled === true]
+    told.push(on === now ? `${name} changes` : `${name} ${on ? 'on → off' : 'off → on'}`)
+  }
+  return told.length === 0 ? '' : `: ${told.join(', ')}`
 }
 
 const apiTold = (before: Json | null, after: Json) => (path: string) =>

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import Type from 'typebox'
 import { Group } from '../../config/shape/user.ts'
 import type { Document } from '../../gateway/store/store.ts'
@@ -6,6 +7,7 @@ import { Answer, type Call, type Endpoint, endpoint, etag, Refused } from '../en
 import { envelope, ok } from '../envelope.ts'
 import { newId } from '../ids.ts'
 import { listPage, paging } from '../page.ts'
+import type { Permissions } from '../permissions.ts'
 import type { ControlTools } from '../tools.ts'
 import { changing } from '../tries.ts'
 import type { GroupRecord, UserRecord } from '../users.ts'
@@ -91,7 +93,7 @@ const updateGroup = endpoint({
       const next = laid(before, body, tools)
       named(next)
       mayHandle(caller, next.user_permissions)
-      if (before.active && !next.active) await mayLeave(id, caller, tools)
+      if (!isDeepStrictEqual(inForce(before), inForce(next))) await mayGovern(id, caller, tools)
       return next
     })
     return new Answer(200, ok('User group updated'), etag(rev))
@@ -108,7 +110,7 @@ const deleteGroup = endpoint({
   answer: envelope(Type.Null()),
   async handle(call, tools) {
     await change(call.params.id, call, tools, async ({ id }) => {
-      await mayLeave(id, call.caller, tools)
+      await mayGovern(id, call.caller, tools)
       return null
     })
     return ok('User group deleted')
@@ -145,11 +147,17 @@ async function own(id: string, caller: Caller, { store }: ControlTools): Promise
   return document
 }
 
+/** What members may do by it; null: nothing, they have their own permissions. */
+function inForce({ active, user_permissions }: GroupRecord): Permissions | null {
+  return active ? user_permissions : null
+}
+
 /**
- * Without the group its members have their own permissions: whoever sees to that has those too.
+ * Members have the group's permissions instead of their own: whoever changes, gives or takes the one or brings back the
+ * other has both.
  * @throws Refused 403
  */
-async function mayLeave(id: string, caller: Caller, { store }: ControlTools): Promise<void> {
+async function mayGovern(id: string, caller: Caller, { store }: ControlTools): Promise<void> {
   for await (const documents of store.each<UserRecord>('user', { org: orgOf(caller) }))
     for (const { body } of documents) if (body.user.group_id === id) mayHandle(caller, body.user.user_permissions)
 }

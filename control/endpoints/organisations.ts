@@ -1,7 +1,8 @@
 import Type from 'typebox'
 import { Organisation } from '../../config/shape/organisation.ts'
-import { Conflict, type Document, type Kind } from '../../gateway/store/store.ts'
+import type { Document, Kind } from '../../gateway/store/store.ts'
 import { Answer, type Endpoint, endpoint, etag, Refused } from '../endpoint.ts'
+import { entered, entranceOf } from '../entrance.ts'
 import { envelope, ok } from '../envelope.ts'
 import { newId } from '../ids.ts'
 import { pageAsked, pagesOf, paging, streamedList } from '../page.ts'
@@ -61,7 +62,7 @@ const addOrganisation = endpoint({
   ...withBody,
   method: 'POST',
   path: '/admin/organisations',
-  summary: 'Creates an organisation, under an id of your own or a new one',
+  summary: 'Creates an organisation, under an id of your own that none ever had, or a new one',
   params: nothing,
   answer: envelope(Type.String({ description: 'Id of the organisation' })),
   async handle({ body }, tools) {
@@ -74,13 +75,14 @@ const addOrganisation = endpoint({
     const id = body.id || newId(tools)
     const created_at = new Date(clock.now()).toISOString()
     const made: OrganisationRecord = { id, owner_name, owner_slug, cname, cname_enabled, created_at }
-    try {
-      if (id === DEFAULT) throw new Conflict('organisation', id)
-      await store.commit([{ kind: 'organisation', id, org: id, body: made, expect: 0 }])
-    } catch (cause) {
-      if (cause instanceof Conflict) throw new Refused(409, 'An organisation of this id exists already')
-      throw cause
-    }
+    await tried('organisation', async () => {
+      const entrance = await entranceOf(id, store)
+      if (id === DEFAULT || (await store.get('organisation', id)) !== null)
+        throw new Refused(409, 'An organisation of this id exists already')
+      if (entrance.closed)
+        throw new Refused(409, 'An organisation of this id was deleted: its id cannot be given again')
+      await store.commit([{ kind: 'organisation', id, org: id, body: made, expect: 0 }, entered(entrance)])
+    })
     return new Answer(200, ok('Org created', id), etag(1))
   }
 })
@@ -127,19 +129,21 @@ const deleteOrganisation = endpoint({
   ...noBody,
   method: 'DELETE',
   path: '/admin/organisations/{id}',
-  summary: 'Deletes an organisation that has nothing any more; its audit records stay',
+  summary: 'Deletes an organisation that has nothing any more; its audit records stay, and its id is never given again',
   params: OrganisationId,
   answer: envelope(Type.Null()),
   async handle({ params: { id }, matched }, tools) {
     if (id === DEFAULT) throw new Refused(409, 'The organisation default is always there')
-    // Its portal may change meanwhile as well.
+    // Users may come into it meanwhile, and its portal may change.
     await tried('organisation', async () => {
+      const entrance = await entranceOf(id, tools.store)
       const { rev } = await present(id, tools)
       matched(rev)
       const portal = await emptied(id, tools.store)
       const left = [...(await belongings(id, tools)), ...(portal === null ? ['portal'] : [])]
       if (left.length > 0) throw new Refused(409, `The organisation still has documents: ${left.join(', ')}`)
-      await tools.store.commit([{ kind: 'organisation', id, body: null, expect: rev }, ...(portal ?? [])])
+      const writes = [entered(entrance, { closed: true }), ...(portal ?? [])]
+      await tools.store.commit([{ kind: 'organisation', id, body: null, expect: rev }, ...writes])
     })
     return ok('Org deleted')
   }

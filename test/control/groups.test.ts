@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { User } from '../../config/shape/user.ts'
 import { gateway, type TestGateway } from '../helpers/gateway.ts'
 
 const error = (Message: string) => ({ Status: 'Error', Message, Meta: null })
@@ -109,6 +110,36 @@ t.test('who is no administrator cannot raise itself by a group', async t => {
   t.equal((await as('PUT', `/api/usergroups/${held}`, { name: 'ours' })).status, 200)
   t.equal((await as('POST', '/api/usergroups', { name: 'x', user_permissions: { user_groups: 'read' } })).status, 200)
   t.equal((await as('DELETE', `/api/usergroups/${free}`)).status, 200)
+})
+
+t.test('who changes what members may do has what they have, their own permissions among it', async t => {
+  const gw = await gateway(t)
+  const group = async (active: boolean, own: NonNullable<User['user_permissions']>) => {
+    const id = await made(gw, { active, user_permissions: { apis: 'write' } })
+    await gw.user({ org_id: 'default', group_id: id, user_permissions: own })
+    return `/api/usergroups/${id}`
+  }
+  const key = await gw.user({ org_id: 'default', user_permissions: { user_groups: 'write', apis: 'write' } })
+  const strong = { keys: 'write' } as const
+  const weak = { apis: 'read' } as const
+  for (const [active, own, body, status] of [
+    [false, strong, { active: true }, 403],
+    [false, { IsAdmin: 'admin' }, { active: true }, 403],
+    [true, strong, { active: false }, 403],
+    [true, strong, { user_permissions: { apis: 'read' } }, 403],
+    [true, strong, { user_permissions: { apis: 'write', user_groups: 'read' } }, 403],
+    [true, strong, { user_permissions: { apis: 'write' }, name: 'same' }, 200],
+    [false, strong, { user_permissions: { apis: 'read' } }, 200],
+    [false, strong, { active: true, user_permissions: {} }, 403],
+    [false, weak, { active: true }, 200],
+    [true, weak, { active: false }, 200],
+    [true, weak, { user_permissions: { apis: 'read' } }, 200]
+  ] as const) {
+    const place = await group(active, own)
+    const answer = await gw.api('PUT', place, body, { key })
+    t.equal(answer.status, status, JSON.stringify([active, own, body]))
+    t.equal((await gw.api('GET', place)).headers.get('etag'), status === 200 ? '"2"' : '"1"')
+  }
 })
 
 t.test('groups of another organisation are not there and give nothing', async t => {

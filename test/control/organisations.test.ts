@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { Write } from '../../gateway/store/store.ts'
 import { api, gateway } from '../helpers/gateway.ts'
 
 const error = (Message: string) => ({ Status: 'Error', Message, Meta: null })
@@ -140,12 +141,73 @@ t.test('a portal in which there is nothing but its default organisation goes alo
   for (const kind of ['portal_organisation', 'portal_user', 'name'] as const)
     t.equal((await gw.store.list(kind, { org: 'p', page: 1, size: 1 })).total, 0, kind)
 
-  await gw.admin('POST', '/admin/organisations', { id: 'p', owner_name: 'p' })
-  const key = await gw.user({ org_id: 'p' })
+  await gw.admin('POST', '/admin/organisations', { id: 'q', owner_name: 'q' })
+  const key = await gw.user({ org_id: 'q' })
   t.match((await gw.api('GET', portal, undefined, { key })).body, [{ ID: 1, Name: 'Default Organisation' }])
-  for (const { body } of (await gw.store.list<any>('user', { org: 'p', page: 1, size: 1 })).documents)
+  for (const { body } of (await gw.store.list<any>('user', { org: 'q', page: 1, size: 1 })).documents)
     await gw.admin('DELETE', `/admin/users/${body.user.id}`)
-  t.equal((await gw.admin('DELETE', place)).status, 200, 'a portal that was only looked at')
+  t.equal((await gw.admin('DELETE', '/admin/organisations/q')).status, 200, 'a portal that was only looked at')
+})
+
+t.test('the id of an organisation that was deleted is never given again', async t => {
+  const gw = await gateway(t)
+  const create = () => gw.admin('POST', '/admin/organisations', { id: 'once', owner_name: 'A' })
+  t.equal((await create()).status, 200)
+  t.equal((await gw.admin('DELETE', '/admin/organisations/once')).status, 200)
+  for (let i = 0; i < 2; i++) {
+    const again = await create()
+    t.same(
+      [again.status, again.body],
+      [409, error('An organisation of this id was deleted: its id cannot be given again')]
+    )
+  }
+  t.equal((await gw.admin('GET', '/admin/organisations/once')).status, 404)
+  t.equal((await gw.admin('POST', '/admin/organisations', { owner_name: 'A' })).status, 200)
+})
+
+t.test('no user is left in an organisation that was deleted while the user came', async t => {
+  const gw = await gateway(t)
+  const commit = gw.store.commit.bind(gw.store)
+  /** Once, right before a commit that writes such a document, something else happens. */
+  const before = (wanted: (write: Write) => boolean, happens: () => Promise<unknown>) => {
+    gw.store.commit = async writes => {
+      if (writes.some(wanted)) {
+        gw.store.commit = commit
+        await happens()
+      }
+      return commit(writes)
+    }
+  }
+  for (const moved of [false, true])
+    for (const kind of ['user', 'organisation']) {
+      const id = `${kind}${moved}`
+      await gw.admin('POST', '/admin/organisations', { id, owner_name: id })
+      const [path, method] = moved
+        ? [`/admin/users/${(await gw.admin('POST', '/admin/users', {})).body.Meta.id}`, 'PUT']
+        : ['/admin/users', 'POST']
+      const come = () => gw.admin(method, path, { org_id: id })
+      const leave = () => gw.admin('DELETE', `/admin/organisations/${id}`)
+      const [late, early, status] = kind === 'user' ? ([come, leave, 400] as const) : ([leave, come, 409] as const)
+      const told: number[] = []
+      before(
+        write => write.kind === kind,
+        async () => told.push((await early()).status)
+      )
+      told.push((await late()).status)
+      t.same(told, [200, status], id)
+      t.equal((await gw.store.list('user', { org: id, page: 1, size: 1 })).total, kind === 'user' ? 0 : 1)
+    }
+})
+
+t.test('many users come into an organisation at once, which stays as it was', async t => {
+  const gw = await gateway(t)
+  await gw.admin('POST', '/admin/organisations', { id: 'busy', owner_name: 'A' })
+  const came = await Promise.all(Array.from({ length: 30 }, () => gw.admin('POST', '/admin/users', { org_id: 'busy' })))
+  t.same(
+    came.map(({ status }) => status),
+    new Array(30).fill(200)
+  )
+  t.equal((await gw.admin('GET', '/admin/organisations/busy')).headers.get('etag'), '"1"')
 })
 
 t.test('two who change an organisation do not overwrite each other unknowingly', async t => {

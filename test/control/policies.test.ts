@@ -175,6 +175,30 @@ t.test('a custom id and the database id lead to the same policy', async t => {
   t.equal((await gw.api('GET', `${PATH}/${_id}`)).status, 404)
 })
 
+t.test("nobody gives a policy another's database id", async t => {
+  const gw = await gateway(t)
+  const stranger = { key: await gw.user({ org_id: 'foreign' }) }
+  await created(gw, { id: 'first', name: 'kept' })
+  const { _id } = (await gw.api('GET', `${PATH}/first`)).body
+  const refused = `A policy of the id ${_id} exists already`
+  for (const given of [{}, stranger]) {
+    const answer = await gw.api('POST', PATH, { id: _id }, given)
+    t.same([answer.status, answer.body], [409, error(refused)])
+  }
+  for (const body of [{ id: _id }, { _id }]) {
+    const answer = await gw.svc('POST', '/svc/policies', body)
+    t.same([answer.status, answer.body], [409, { status: 'error', message: refused }])
+  }
+  t.equal((await gw.api('GET', `${PATH}/${_id}`)).body.name, 'kept')
+  t.equal((await gw.api('PUT', `${PATH}/${_id}`, { id: 'first', name: 'again' })).status, 200)
+  t.equal((await gw.api('DELETE', `${PATH}/first`)).status, 200)
+  for (const id of [_id, 'first']) t.equal(await created(gw, { id }), id, 'what was deleted keeps no id')
+  const race = await Promise.all(Array.from({ length: 10 }, () => gw.svc('POST', '/svc/policies', { id: 'race' })))
+  t.same(race.map(({ status }) => status).sort(), [200, ...new Array(9).fill(409)])
+  await Promise.all(['race', 'first', _id].map(id => gw.svc('DELETE', `/svc/policies/${id}`)))
+  t.equal((await gw.store.list('name', { org: '', page: 1, size: 1 })).total, 0, 'nothing is left behind')
+})
+
 t.test('policies of another organisation are unknown', async t => {
   const gw = await gateway(t)
   const stranger = { key: await gw.user({ org_id: 'foreign' }) }

@@ -64,19 +64,19 @@ t.test('in the thread as here', async t => {
 t.test('what takes too long or too much memory is refused, and the next is read', async t => {
   const long = { task: 'read', text: '- a\n'.repeat(1_000_000), integers: 'exact' } as const
   for (const bounds of [
-    { ms: 300, memoryMb: 1024 },
-    { ms: 60_000, memoryMb: 20 }
+    { ms: 300, memoryMb: 1024, most: 8 },
+    { ms: 60_000, memoryMb: 20, most: 8 }
   ]) {
     const thread = yamlThread(bounds)
     await t.rejects(thread.do(long), { status: 413, message: /send it as JSON/ })
     const write = { task: 'write', text: JSON.stringify({ list: Array(300_000).fill(1) }) } as const
     await t.rejects(thread.do(write), { status: 413, message: /ask for JSON/ })
   }
-  t.equal(await yamlThread({ ms: 60_000, memoryMb: 100 }).do({ ...long, text: 'a: 1' }), '{"a":1}')
+  t.equal(await yamlThread({ ms: 60_000, memoryMb: 100, most: 8 }).do({ ...long, text: 'a: 1' }), '{"a":1}')
 })
 
 t.test('when many wait, the next is told to come again', async t => {
-  const thread = yamlThread({ ms: 60_000, memoryMb: 100 })
+  const thread = yamlThread({ ms: 60_000, memoryMb: 100, most: 8 })
   const told = await Promise.allSettled(
     Array.from({ length: 10 }, () => thread.do({ task: 'read', text: 'a: 1', integers: 'exact' }))
   )
