@@ -64,27 +64,46 @@ export async function listPage<T>(
 ): Promise<unknown> {
   const asked = pageAsked(query, settings)
   const which = { ...(org === null ? {} : { org }), newestFirst: query.newestFirst ?? false }
-  if (asked.page < 0) return streamedList(name, pages, shown(store.each<T>(kind, which), show))
+  if (asked.page < 0) return streamedList(name, pages, mapped(flat(store.each<T>(kind, which)), show))
   const { documents, total } = await store.list<T>(kind, { ...which, ...asked })
   return { [name]: await Promise.all(documents.map(show)), [pages]: pagesOf(total, asked) }
 }
 
-async function* shown<T>(slices: AsyncIterable<readonly Document<T>[]>, show: (document: Document<T>) => unknown) {
-  for await (const documents of slices) for (const document of documents) yield await show(document)
+/** The documents of a walk (`Store.each`), one by one. */
+export async function* flat<T>(slices: AsyncIterable<readonly Document<T>[]>): AsyncGenerator<Document<T>> {
+  for await (const documents of slices) yield* documents
 }
 
 /** Everything of a list, written while it is read: `{"<name>":[…],"<pages>":1}`, pages 0 when there is nothing. */
 export function streamedList(name: string, pages: string, members: AsyncIterable<unknown>): Answer {
+  const after = (count: number) => `],${JSON.stringify(pages)}:${Math.min(1, count)}}`
+  return streamedJson(`{${JSON.stringify(name)}:[`, members, after)
+}
+
+/** Characters of JSON that are handed on at once. */
+const PIECE = 65_536
+
+/** A list that is written while it is read: `before`, the members, and what stands behind so many of them. */
+export function streamedJson(
+  before: string,
+  members: AsyncIterable<unknown>,
+  after: (count: number) => string
+): Answer {
   async function* pieces() {
     let count = 0
-    let text = `{${JSON.stringify(name)}:[`
+    let text = before
     for await (const member of members) {
       text += `${count++ === 0 ? '' : ','}${JSON.stringify(member)}`
-      if (text.length < 65_536) continue
+      if (text.length < PIECE) continue
       yield text
       text = ''
     }
-    yield `${text}],${JSON.stringify(pages)}:${Math.min(1, count)}}`
+    yield text + after(count)
   }
   return new Answer(200, new Streamed(pieces()))
+}
+
+/** Each member as it is shown. */
+export async function* mapped<T, R>(members: AsyncIterable<T>, show: (member: T) => R | Promise<R>): AsyncGenerator<R> {
+  for await (const member of members) yield await show(member)
 }

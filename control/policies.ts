@@ -1,4 +1,4 @@
-import type { Policy } from '../config/shape/policy.ts'
+import { absentInPolicy, type Policy } from '../config/shape/policy.ts'
 import { type Fault, Invalid } from '../config/validate.ts'
 import { isPolicyId, partitionFault, policyIdText, readPolicy, ruleFaults } from '../gateway/keys/check.ts'
 import { Conflict, type Document, type Revision, type Store, type Write } from '../gateway/store/store.ts'
@@ -261,27 +261,7 @@ function refusedFor(faults: readonly Fault[], { malformed }: Words): Refused {
   return new Refused(400, malformed(new Invalid(faults)).slice(0, 2000), { more: { faults: toldFaults(faults) } })
 }
 
-/** What the absence of a member means. */
-const unsaid: Policy = {
-  access_rights: {},
-  active: true,
-  hmac_enabled: false,
-  is_inactive: false,
-  key_expires_in: 0,
-  max_query_depth: 0,
-  meta_data: {},
-  name: '',
-  partitions: { acl: false, complexity: false, per_api: false, quota: false, rate_limit: false },
-  per: 0,
-  quota_max: 0,
-  quota_renewal_rate: 0,
-  rate: 0,
-  tags: [],
-  throttle_interval: 0,
-  throttle_retry_limit: 0
-}
-
 /** A policy as readers of the management interface see it: with every member of the specification that decides something. */
 export function shownPolicy(policy: Policy): Policy {
-  return { ...unsaid, ...policy, partitions: { ...unsaid.partitions, ...policy.partitions } }
+  return { ...absentInPolicy, ...policy, partitions: { ...absentInPolicy.partitions, ...policy.partitions } }
 }

@@ -39,3 +39,23 @@ export const Policy = Type.Object(
   { additionalProperties: false }
 )
 export type Policy = Static<typeof Policy>
+
+/** What the absence of a member means. */
+export const absentInPolicy = {
+  access_rights: {},
+  active: true,
+  hmac_enabled: false,
+  is_inactive: false,
+  key_expires_in: 0,
+  max_query_depth: 0,
+  meta_data: {},
+  name: '',
+  partitions: { acl: false, complexity: false, per_api: false, quota: false, rate_limit: false },
+  per: 0,
+  quota_max: 0,
+  quota_renewal_rate: 0,
+  rate: 0,
+  tags: [],
+  throttle_interval: 0,
+  throttle_retry_limit: 0
+} satisfies Policy

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { lifetimeSeconds } from '../../config/duration.ts'
 import { parseExact } from '../../config/exactJson.ts'
+import { absentInPolicy } from '../../config/shape/policy.ts'
 import { EXTENSION } from '../../gateway/api.ts'
 import { isObject } from '../../gateway/documents/report.ts'
 import type { DocumentKind, Json } from './documents.ts'
@@ -25,24 +26,7 @@ const COMPUTED: Record<Exclude<DocumentKind, 'api'>, readonly string[]> = {
 }
 const DEFAULTS: Record<Exclude<DocumentKind, 'api'>, Record<string, Json>> = {
   asset: { kind: 'oas-template', description: '', name: '' },
-  policy: {
-    active: true,
-    access_rights: {},
-    hmac_enabled: false,
-    is_inactive: false,
-    key_expires_in: 0,
-    max_query_depth: 0,
-    meta_data: {},
-    name: '',
-    partitions: { acl: false, complexity: false, per_api: false, quota: false, rate_limit: false },
-    per: 0,
-    quota_max: 0,
-    quota_renewal_rate: 0,
-    rate: 0,
-    tags: [],
-    throttle_interval: 0,
-    throttle_retry_limit: 0
-  },
+  policy: absentInPolicy,
   key: {
     rate: 0,
     per: 0,

@@ -2,9 +2,9 @@ import Type, { type Static } from 'typebox'
 import { ownApi } from '../apis.ts'
 import type { Caller } from '../caller.ts'
 import { endpoint, Refused } from '../endpoint.ts'
-import { everyKey, listedId, mapped, mayList, pageOfKeys, streamedJson, type Wanted } from '../keys/listing.ts'
+import { everyKey, listedId, mayList, pageOfKeys, type Wanted } from '../keys/listing.ts'
 import { KeyData, type KeyDocument, shownAs, wrapped, written } from '../keys/reading.ts'
-import { type Paging, pageAsked, paging } from '../page.ts'
+import { mapped, type Paging, pageAsked, paging, streamedJson } from '../page.ts'
 import type { ControlTools } from '../tools.ts'
 
 const strict = { additionalProperties: false } as const
@@ -33,7 +33,7 @@ export const apiKeyLists = [
       listed({ org: caller.org, part: query.q ?? '' }, query, tools, {
         show: document => wrapped(document, listedId(document, tools), caller, tools, shownAs(query)),
         open: '{"keys":[',
-        close: '],"pages":',
+        close: count => `],"pages":${Math.min(1, count)}}`,
         page: (keys, pages) => ({ keys, pages })
       })
   }),
@@ -72,7 +72,7 @@ export const apiKeyLists = [
       return listed(wanted, { ...query, p: query.p ?? '-1' }, tools, {
         show: document => wrapped(document, listedId(document, tools), caller, tools),
         open: '[',
-        close: ']',
+        close: () => ']',
         page: keys => keys
       })
     }
@@ -90,16 +90,16 @@ function ids(wanted: Wanted, query: Static<typeof Paging>, tools: ControlTools):
   return listed(wanted, query, tools, {
     show: document => listedId(document, tools),
     open: '{"data":{"keys":[',
-    close: ']},"pages":',
+    close: count => `]},"pages":${Math.min(1, count)}}`,
     page: (keys, pages) => ({ data: { keys }, pages })
   })
 }
 
 interface Form {
   show(document: KeyDocument): unknown
-  /** What stands before and behind the members, where everything is streamed; `pages` follows unless the list is bare. */
+  /** What stands before the members, and behind so many of them, where everything is streamed. */
   readonly open: string
-  readonly close: string
+  close(count: number): string
   page(members: readonly unknown[], pages: number): unknown
 }
 
@@ -111,10 +111,7 @@ async function listed(
 ): Promise<unknown> {
   if (!mayList(tools.settings)) throw new Refused(404, 'Could not retrieve keys.')
   const asked = pageAsked(query, tools.settings)
-  if (asked.page < 0) {
-    const end = (count: number) => (close === ']' ? close : `${close}${Math.min(1, count)}}`)
-    return streamedJson(open, mapped(everyKey(wanted, tools), show), end)
-  }
+  if (asked.page < 0) return streamedJson(open, mapped(everyKey(wanted, tools), show), close)
   const { documents, pages } = await pageOfKeys(wanted, asked, tools)
   return page(await Promise.all(documents.map(show)), pages)
 }

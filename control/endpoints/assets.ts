@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { ASSET_KIND, Asset } from '../../config/shape/asset.ts'
 import { compile, Invalid } from '../../config/validate.ts'
 import { isObject } from '../../gateway/documents/report.ts'
+import type { Document } from '../../gateway/store/store.ts'
 import {
   type AssetRecord,
   changeAsset,
@@ -11,10 +12,9 @@ import {
   removeAsset,
   unsupported
 } from '../assets.ts'
-import { Answer, type Endpoint, endpoint, etag, Refused, Streamed, toldFaults } from '../endpoint.ts'
+import { Answer, type Endpoint, endpoint, etag, Refused, toldFaults } from '../endpoint.ts'
 import { mergePatch } from '../mergePatch.ts'
-import { pageAsked, paging } from '../page.ts'
-import type { ControlTools } from '../tools.ts'
+import { flat, mapped, pageAsked, paging, streamedJson } from '../page.ts'
 
 /** Assets (specification, Assets; semantics §1.1, §2.1). */
 
@@ -52,9 +52,11 @@ const list = endpoint({
     const which = caller.org === null ? {} : { org: caller.org }
     const asked = pageAsked(query, settings)
     const whole = query.p === undefined && query.page_size === undefined
-    if (whole || asked.page < 0) return new Answer(200, new Streamed(everything(store, which)))
+    const show = ({ body }: Document<AssetRecord>) => body
+    if (whole || asked.page < 0)
+      return streamedJson('[', mapped(flat(store.each<AssetRecord>('asset', which)), show), () => ']')
     const { documents } = await store.list<AssetRecord>('asset', { ...which, ...asked })
-    return documents.map(({ body }) => body)
+    return documents.map(show)
   }
 })
 
@@ -172,16 +174,4 @@ function shaped(merged: unknown): Asset {
     if (!(cause instanceof Invalid)) throw cause
     throw new Refused(400, malformed, { more: { faults: toldFaults(cause.faults) } })
   }
-}
-
-async function* everything(store: ControlTools['store'], which: { org?: string }): AsyncGenerator<string> {
-  let first = true
-  yield '['
-  for await (const documents of store.each<AssetRecord>('asset', which)) {
-    for (const { body } of documents) {
-      yield `${first ? '' : ','}${JSON.stringify(body)}`
-      first = false
-    }
-  }
-  yield ']'
 }

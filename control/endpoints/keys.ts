@@ -4,10 +4,10 @@ import type { Invalid } from '../../config/validate.ts'
 import { embeddedOrg } from '../../gateway/keys/token.ts'
 import { Answer, endpoint, etag, Refused } from '../endpoint.ts'
 import type { KeyTexts } from '../keys/given.ts'
-import { everyKey, listedId, mapped, mayList, pageOfKeys, streamedJson } from '../keys/listing.ts'
+import { everyKey, listedId, mayList, pageOfKeys } from '../keys/listing.ts'
 import { type KeyDocument, locate, type Sought, shown } from '../keys/reading.ts'
 import { applyToKey, createGenerated, createNamed, deleteKey, preview, replaceKey } from '../keys/writing.ts'
-import { LARGEST_PAGE } from '../page.ts'
+import { LARGEST_PAGE, mapped, streamedJson } from '../page.ts'
 import type { ControlTools } from '../tools.ts'
 
 const KeyResponse = Type.Object({

@@ -3,7 +3,7 @@ import { NewUser, User } from '../../config/shape/user.ts'
 import type { Caller } from '../caller.ts'
 import { Answer, type Endpoint, endpoint, etag, Refused } from '../endpoint.ts'
 import { envelope, ok } from '../envelope.ts'
-import { listPage, type PageAsked, pageAsked, pagesOf, paging, streamedList } from '../page.ts'
+import { listPage, mapped, type PageAsked, pageAsked, pagesOf, paging, streamedList } from '../page.ts'
 import { hashPassword } from '../passwords.ts'
 import { denial } from '../permissions.ts'
 import type { ControlTools } from '../tools.ts'
@@ -200,15 +200,11 @@ async function found(text: string, asked: PageAsked, caller: Caller, tools: Cont
   const { page, size } = asked
   const all = matching(text, caller, tools)
   const show = (document: UserDocument) => shownUser(document, caller, tools)
-  if (page < 0) return streamedList('users', 'pages', shown(all, show))
+  if (page < 0) return streamedList('users', 'pages', mapped(all, show))
   const documents: UserDocument[] = []
   let total = 0
   for await (const document of all) if (Math.floor(total++ / size) === page - 1) documents.push(document)
   return { users: await Promise.all(documents.map(show)), pages: pagesOf(total, asked) }
-}
-
-async function* shown(documents: AsyncIterable<UserDocument>, show: (document: UserDocument) => Promise<User>) {
-  for await (const document of documents) yield await show(document)
 }
 
 export const users: readonly Endpoint[] = [

@@ -1,5 +1,4 @@
 import type { KeyRecord } from '../../gateway/keys/keys.ts'
-import { Answer, Streamed } from '../endpoint.ts'
 import { type PageAsked, pagesOf } from '../page.ts'
 import type { ControlTools } from '../tools.ts'
 import { type KeyDocument, opened } from './reading.ts'
@@ -57,32 +56,4 @@ export async function pageOfKeys(
     total++
   }
   return { documents, pages: pagesOf(total, asked) }
-}
-
-/** A list that is written while it is read: `before`, the members, and what stands behind so many of them. */
-export function streamedJson(
-  before: string,
-  members: AsyncIterable<unknown>,
-  after: (count: number) => string
-): Answer {
-  async function* pieces() {
-    let count = 0
-    let text = before
-    for await (const member of members) {
-      text += `${count++ === 0 ? '' : ','}${JSON.stringify(member)}`
-      if (text.length < 65_536) continue
-      yield text
-      text = ''
-    }
-    yield text + after(count)
-  }
-  return new Answer(200, new Streamed(pieces()))
-}
-
-/** Each as it is shown. */
-export async function* mapped<T>(
-  documents: AsyncIterable<KeyDocument>,
-  show: (document: KeyDocument) => T | Promise<T>
-): AsyncGenerator<T> {
-  for await (const document of documents) yield await show(document)
 }
