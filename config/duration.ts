@@ -30,3 +30,24 @@ export function lifetimeSeconds(text: string): number | null {
   }
   return Number.isSafeInteger(sum) ? sum : null
 }
+
+/** Units of durations in streams, milliseconds. */
+const STREAM_UNIT_MS: Readonly<Record<string, number>> = { ...UNIT_MS, us: 0.001, µs: 0.001, ns: 0.000_001 }
+
+/** Milliseconds of a duration in a stream's options (`1m30s`, `100ms`); its form is checked by the shape. */
+export function streamMs(text: string): number {
+  let sum = 0
+  for (const [, count, unit] of text.matchAll(/([\d.]+)(ns|us|µs|ms|s|m|h)/g))
+    sum += Number(count) * STREAM_UNIT_MS[unit!]!
+  return sum
+}
+
+const BYTES = { '': 1, k: 1e3, M: 1e6, G: 1e9, Ki: 1024, Mi: 1_048_576, Gi: 1_073_741_824 } as const
+
+/** Bytes of `8MiB`, `64 kB` or a plain number; their form is checked by the shape. */
+export function byteCount(given: number | string): number {
+  if (typeof given === 'number') return given
+  const [, count, unit] = /^(\d+) ?([kKMG]i?)?B?$/.exec(given)!
+  const name = (unit ?? '').replace(/^K$/, 'k').replace(/^ki$/, 'Ki')
+  return Number(count) * BYTES[name as keyof typeof BYTES]
+}

@@ -10,10 +10,42 @@ const Seconds = (description: string, initial: number) =>
   Type.Number({ minimum: 0, maximum: 2_000_000, default: initial, description, unit: 's' })
 
 /** Counts only where both sections have it. */
-const Streaming = Type.Object(
-  { enabled: Flag('Streaming APIs; both sections must say true, or saving one is refused', false) },
+const enabled = Flag('Streaming APIs; both sections must say true, or saving one is refused', false)
+const Count = (description: string, initial: number, minimum = 0) =>
+  Type.Integer({ minimum, maximum: 1_000_000_000, default: initial, description })
+const Bytes = (description: string, initial: number) =>
+  Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, default: initial, unit: 'bytes', description })
+
+export const Streaming = Type.Object(
+  {
+    enabled,
+    max_clients: Count('Most clients of all streams at once', 10_000, 1),
+    max_clients_per_key: Count('Most of them with one key; 0: no bound', 0),
+    max_clients_per_address: Count('Most of them from one address; 0: no bound', 0),
+    budget: Bytes('What may wait for clients and brokers in all; above it 503', 268_435_456),
+    catch_up_readers: Count('Most clients that read history at once', 16, 1),
+    drain_timeout: Seconds('When stopping, connections are closed over this time', 10),
+    reload_drain: Seconds('When a stream changes, its connections are closed over this time', 10),
+    idle_leave: Seconds('A stream whose last client has left stays in its group so long', 5),
+    memory: Type.Object(
+      {
+        durable: Flag('Topics of `memory://` lie in the SQLite store and survive the process', false),
+        partitions: Type.Integer({
+          minimum: 1,
+          maximum: 100,
+          default: 1,
+          description: 'Partitions of a topic of `memory://`'
+        }),
+        retention_messages: Count('Messages that a partition keeps', 100_000, 1),
+        retention_bytes: Bytes('Bytes that a partition keeps', 67_108_864),
+        retention_age: Seconds('Messages leave after this time; 0: no bound', 86_400)
+      },
+      { ...strict, default: {} }
+    )
+  },
   { ...strict, default: {} }
 )
+export type StreamingSettings = Static<typeof Streaming>
 
 export const Gateway = Type.Object(
   {
@@ -179,7 +211,7 @@ export const Management = Type.Object(
       },
       { ...strict, default: {} }
     ),
-    streaming: Streaming
+    streaming: Type.Object({ enabled }, { ...strict, default: {} })
   },
   { ...strict, default: {} }
 )

@@ -16,7 +16,8 @@ const Texts = (description: string, minItems = 0) =>
   Type.Array(Type.String({ minLength: 1, maxLength: 2048 }), { minItems, maxItems: 1000, description })
 const TextMap = (description: string) =>
   Type.Optional(Type.Record(Type.String(), Type.String({ maxLength: 8192 }), { description }))
-const One = (values: readonly string[], description: string) => Type.Optional(Type.Enum([...values], { description }))
+const One = <const V extends string>(values: readonly V[], description: string) =>
+  Type.Optional(Type.Enum([...values], { description }))
 const Duration = (description: string) =>
   Type.Optional(
     Type.String({ pattern: '^(\\d{1,9}(\\.\\d{1,9})?(ns|us|µs|ms|s|m|h)){0,6}$', description, example: '1m30s' })
@@ -38,6 +39,9 @@ const Path = (description: string) =>
 const NoListener = Type.Optional(
   Type.String({ maxLength: 0, description: 'Always empty: streams are served by the gateway’s own listener' })
 )
+const Origins = Type.Optional(
+  Texts('Origins whose pages may open WebSockets; none: the gateway’s own alone, or any that sends no cookie')
+)
 const Verbs = Type.Optional(
   Type.Array(Type.String({ pattern: '^[A-Z]{1,32}$' }), { minItems: 1, maxItems: 20, description: 'Methods of `path`' })
 )
@@ -48,7 +52,6 @@ const tls = Type.Optional(
   options({
     enabled: Flag('TLS'),
     skip_cert_verify: Flag('Any certificate is believed'),
-    enable_renegotiation: Flag('The server may renegotiate'),
     root_cas: Text('Authorities, PEM'),
     client_certs: Type.Optional(
       Type.Array(options({ cert: Text('PEM'), key: Text('PEM'), password: Text('Of the key') }), { maxItems: 10 })
@@ -60,47 +63,13 @@ const sasl = Type.Optional(
     mechanism: One(['none', 'PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512', 'OAUTHBEARER'], 'How the client names itself'),
     user: Text('User name'),
     password: Text('Password'),
-    access_token: Text('Of OAUTHBEARER'),
-    token_cache: Text('Name of a cache'),
-    token_key: Text('Key in the cache'),
-    oauth2: Type.Optional(
-      options({
-        enabled: Flag('Tokens are fetched'),
-        client_key: Text('Client id'),
-        client_secret: Text('Client secret'),
-        token_url: Text('Address of the token endpoint'),
-        scopes: Type.Optional(Texts('Scopes')),
-        endpoint_params: Type.Optional(Type.Record(Type.String(), Type.Unknown()))
-      })
-    ),
-    extensions: TextMap('Of OAUTHBEARER')
-  })
-)
-const batching = Type.Optional(
-  options({
-    count: Count('Messages of a batch; 0: no bound'),
-    byte_size: Count('Bytes of a batch; 0: no bound'),
-    period: Duration('Longest wait for a batch'),
-    check: Text('Expression that ends a batch'),
-    processors: Free('Run over each batch')
-  })
-)
-const cors = Type.Optional(
-  options({
-    enabled: Flag('Other origins may come'),
-    allowed_origins: Type.Optional(Texts('Origins')),
-    allowed_methods: Type.Optional(Texts('Methods')),
-    allowed_headers: Type.Optional(Texts('Headers'))
+    access_token: Text('Of OAUTHBEARER')
   })
 )
 const mode = One(
   ['group', 'broadcast', 'key'],
   'Who gets a message: one client in turn, every client, or one by its key'
 )
-const prefixes = {
-  include_prefixes: Type.Optional(Texts('Prefixes')),
-  include_patterns: Type.Optional(Texts('Expressions'))
-}
 const retries = {
   retry_period: Duration('Wait before the next try'),
   max_retry_backoff: Duration('Longest such wait'),
@@ -114,18 +83,15 @@ const client = {
   verb: Text('Method'),
   headers: TextMap('Request headers'),
   timeout: Duration('Longest wait for an answer'),
-  rate_limit: Text('Name of a rate limit'),
   ...retries,
   tls
 }
 const kafka = {
   addresses: Texts('host:port, or `memory://NAME` for an embedded broker; an item may hold several with commas', 1),
-  target_version: Text('Version of the protocol'),
+  target_version: Text('Kept for documents that have it: versions are negotiated'),
   client_id: Text('Name of the client'),
-  rack_id: Text('Rack of the client'),
   tls,
-  sasl,
-  batching
+  sasl
 }
 const websocket = options(
   {
@@ -147,18 +113,14 @@ export const HttpServerInput = options(
     path: Path('A request is a message'),
     ws_path: Path('WebSocket: a frame is a message'),
     ws_welcome_message: Text('Sent on opening'),
-    ws_rate_limit_message: Text('Sent when limited'),
+    allowed_origins: Origins,
     allowed_verbs: Verbs,
+    content_types: Type.Optional(Texts('Types of bodies that are taken; others 415. None: all')),
     timeout: Duration('Longest wait until a message is delivered'),
-    rate_limit: Text('Name of a rate limit'),
-    cors,
     sync_response: Type.Optional(
-      options({
-        status: Text('Status of the answer'),
-        headers: TextMap('Headers of the answer'),
-        metadata_headers: Type.Optional(options(prefixes))
-      })
+      options({ status: Text('Status of the answer, 200 to 299'), headers: TextMap('Headers of the answer') })
     ),
+    async: Flag('Answers 202 before the message is delivered'),
     key: Text('Key of the message'),
     headers: Type.Optional(
       options(
@@ -167,8 +129,8 @@ export const HttpServerInput = options(
       )
     ),
     return: One(['none', 'record'], 'What the client is answered'),
-    idempotency_header: Text('Name of the header by which repeats are known'),
-    max_body: Bytes('Longest body; above it 413')
+    idempotency_header: Text('Name of the header by which repeats are known; empty: none'),
+    max_body: Bytes('Longest body, and longest frame; above it 413')
   },
   'Messages come by HTTP'
 )
@@ -190,19 +152,24 @@ export const HttpServerOutput = options(
     write_wait: Duration('Longest time in which a client takes nothing'),
     pong_wait: Duration('Longest silence of a WebSocket client'),
     ping_period: Duration('Wait between pings'),
-    cors,
+    allowed_origins: Origins,
     mode,
-    start: One(['committed', 'latest', 'earliest', 'timestamp'], 'Where a new client begins'),
+    start: One(['committed', 'latest', 'earliest'], 'Where a new client begins, or a new group'),
     resume: Flag('Clients go on where they were'),
+    allow_seek: Flag('Clients may begin where they want: `from`, and cursors of their own'),
     replay_window: Type.Optional(
       options({ messages: Count('Messages'), bytes: Bytes('Bytes'), age: Duration('Age') }, 'What is kept for resuming')
     ),
-    id_interval: Count('Events with an id'),
+    id_interval: Count('With more than 8 partitions, one event in so many carries an id', 1),
     event_from: Text('none, topic, key or header:NAME'),
     envelope: Flag('Messages come with their metadata'),
+    payload: One(['base64', 'drop', 'error'], 'What becomes of binary payloads where only text goes'),
+    headers: Type.Optional(Texts('Headers of messages that clients see in envelopes; none: none')),
     ack: One(['write', 'client'], 'When a message counts as delivered'),
     ack_timeout: Duration('Longest wait for an acknowledgement'),
     max_deliveries: Count('Most deliveries of one message', 1),
+    dead_letter_topic: Text('Where messages go after that; empty: they are dropped'),
+    count: One(['connection', 'message', 'byte'], 'What the quota of a key counts'),
     client_queue: Type.Optional(
       options({
         messages: Count('Messages'),
@@ -213,8 +180,14 @@ export const HttpServerOutput = options(
     max_clients: Count('Most clients at once'),
     max_connection_age: Duration('Longest life of a connection; 0: no bound'),
     retry: Count('Milliseconds that event sources wait before they come again'),
-    sticky: One(['none', 'key'], 'Messages of one key go to one client'),
-    filter: Free('Which messages a client gets')
+    filter: Type.Optional(
+      options({
+        key: Text('Only messages of this key'),
+        headers: TextMap('Only messages with these headers'),
+        check: Text('Only messages for which this expression (CEL) holds')
+      })
+    ),
+    require_broker: Flag('New clients are refused while the broker is away')
   },
   'Messages go out by HTTP'
 )
@@ -230,7 +203,6 @@ export const KafkaInput = options(
     auto_replay_nacks: Flag('What was not delivered is tried again'),
     commit_period: Duration('Wait between commits'),
     transaction_isolation_level: One(['read_uncommitted', 'read_committed'], 'Which records are seen'),
-    max_processing_period: Duration('Longest time for one message'),
     group: Type.Optional(
       options({
         session_timeout: Duration('Silence after which a member is gone'),
@@ -238,10 +210,8 @@ export const KafkaInput = options(
         rebalance_timeout: Duration('Longest rebalance')
       })
     ),
-    fetch_buffer_cap: Count('Records fetched ahead of one partition'),
-    multi_header: Flag('Repeated headers come as lists'),
-    extract_tracing_map: Text('Expression'),
-    mode
+    rack_id: Text('Rack of the client: it reads from the replica there'),
+    fetch_buffer_cap: Count('Records held of one partition', 1)
   },
   'Messages come from Kafka'
 )
@@ -255,31 +225,27 @@ export const KafkaOutput = options(
     partitioner: One(['fnv1a_hash', 'murmur2_hash', 'random', 'round_robin', 'manual'], 'Which partition'),
     partition: Text('With `manual`'),
     compression: One(['none', 'snappy', 'lz4', 'gzip', 'zstd'], 'Of records'),
-    static_headers: TextMap('Headers of every record'),
+    static_headers: TextMap('Headers of every record; may hold variables'),
     metadata: Type.Optional(options({ exclude_prefixes: Type.Optional(Texts('Prefixes')) })),
-    inject_tracing_map: Text('Expression'),
-    max_in_flight: Count('Messages under way', 1),
+    max_in_flight: Count('Messages under way; above it 503', 1),
     ack_replicas: Flag('Every replica in sync has it'),
     idempotent_write: Flag('The broker drops repeats'),
     max_msg_bytes: Bytes('Longest record'),
-    timeout: Duration('Longest wait for the broker'),
-    retry_as_batch: Flag('A batch is repeated whole'),
-    max_retries: Count('Most tries; 0: no bound'),
-    backoff: Type.Optional(
+    batching: Type.Optional(
       options({
-        initial_interval: Duration('First wait'),
-        max_interval: Duration('Longest wait'),
-        max_elapsed_time: Duration('All waits together')
+        count: Count('Messages after which a batch goes; 0: no bound'),
+        byte_size: Count('Bytes after which it goes; 0: no bound'),
+        period: Duration('Longest wait for more; empty: batches only form while the broker is busy')
       })
     ),
+    timeout: Duration('Longest wait for the broker'),
     custom_topic_creation: Type.Optional(
       options({
-        enabled: Flag('A topic that is missing is created'),
+        enabled: Flag('A topic that is missing is created at start'),
         partitions: Count('Partitions; -1: the broker’s default', -1),
         replication_factor: Count('Replicas; -1: the broker’s default', -1)
       })
-    ),
-    headers: TextMap('Headers of records')
+    )
   },
   'Messages go to Kafka'
 )
@@ -294,8 +260,7 @@ export const HttpClientInput = options(
       options({
         enabled: Flag('The answer is endless'),
         reconnect: Flag('Comes again when it ends'),
-        scanner: Free('What parts messages'),
-        codec: Text('What parts messages'),
+        codec: One(['lines', 'all-bytes'], 'What parts messages'),
         max_buffer: Bytes('Longest message')
       })
     )
@@ -306,10 +271,7 @@ export const HttpClientInput = options(
 export const HttpClientOutput = options(
   {
     ...client,
-    propagate_response: Flag('The answer goes back to the input'),
-    batch_as_multipart: Flag('A batch is one request'),
-    max_in_flight: Count('Requests under way', 1),
-    batching
+    max_in_flight: Count('Requests under way; above it 503', 1)
   },
   'Messages are sent by HTTP'
 )
@@ -317,15 +279,14 @@ export const HttpClientOutput = options(
 /** Members of `inputs` and `outputs` are connectors again. */
 const connectors = (description: string) => Type.Array(Type.Unknown(), { minItems: 1, maxItems: 100, description })
 
-export const BrokerInput = options({ copies: Count('Copies of each', 1), inputs: connectors('Connectors'), batching })
+export const BrokerInput = options({ copies: Count('Copies of each', 1), inputs: connectors('Connectors') })
 export const BrokerOutput = options({
   copies: Count('Copies of each', 1),
   pattern: One(
     ['fan_out', 'fan_out_fail_fast', 'fan_out_sequential', 'fan_out_sequential_fail_fast', 'round_robin', 'greedy'],
     'Who gets a message'
   ),
-  outputs: connectors('Connectors'),
-  batching
+  outputs: connectors('Connectors')
 })
 
 /** Every kind of connector, by side and name. */
@@ -346,16 +307,8 @@ export const connectorKinds: Readonly<Record<'input' | 'output', Readonly<Record
   }
 }
 
-/** What processors there are; what they are given is their own. */
-export const processorKinds: readonly string[] = [
-  'mapping',
-  'bloblang',
-  'avro',
-  'json_schema',
-  'switch',
-  'branch',
-  'http'
-]
+/** What processors there are; each reads its own options. */
+export const processorKinds: readonly string[] = ['json_schema', 'filter', 'map']
 
 /** Kinds that reach files, processes or sockets of the machine (semantics §8.8): never. */
 export const unsafeKinds: readonly string[] = [
