@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
+import { isObject } from '../config/report.ts'
 import { pointer } from '../config/validate.ts'
-import { isObject } from '../gateway/documents/report.ts'
 
 /** One operation of JSON Patch (RFC 6902). */
 export type Operation =

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
+import { isObject } from '../config/report.ts'
 import { EXTENSION } from '../gateway/api.ts'
 import type { Apis } from '../gateway/apis.ts'
-import { isObject } from '../gateway/documents/report.ts'
 import type { PolicyEntry } from './policyIndex.ts'
 
 /** What lists of policies can be narrowed to and sorted by (semantics §2.2). */

@@ -1,5 +1,5 @@
+import { isObject } from '../../config/report.ts'
 import { EXTENSION } from '../../gateway/api.ts'
-import { isObject } from '../../gateway/documents/report.ts'
 
 /** What an API does with a certificate (semantics §1.13). */
 export type Usage = 'client' | 'upstream' | 'server'

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { extname, join } from 'node:path'
+import { isObject } from '../../config/report.ts'
 import { Invalid } from '../../config/validate.ts'
 import { parseJson, parseYaml } from '../../config/yaml.ts'
 import { EXTENSION } from '../../gateway/api.ts'
-import { isObject } from '../../gateway/documents/report.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: documents of every shape are looked at, member by member.
 export type Json = any

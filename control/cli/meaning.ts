@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
+import { isObject } from '../../config/report.ts'
 import { pointer } from '../../config/validate.ts'
 import { EXTENSION } from '../../gateway/api.ts'
-import { isObject } from '../../gateway/documents/report.ts'
 import type { DocumentKind, Json } from './documents.ts'
 
 /** Differences told by what they mean: routes, rights, limits; the rest by place. Lines of text. */

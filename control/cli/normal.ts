@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import { lifetimeSeconds } from '../../config/duration.ts'
 import { parseExact } from '../../config/exactJson.ts'
+import { isObject } from '../../config/report.ts'
 import { absentInPolicy } from '../../config/shape/policy.ts'
 import { EXTENSION } from '../../gateway/api.ts'
-import { isObject } from '../../gateway/documents/report.ts'
 import type { DocumentKind, Json } from './documents.ts'
 
 /** Documents in the form in which they are compared: without what the gateway computes, and with what stands for nothing left out. */

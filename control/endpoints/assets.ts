@@ -1,7 +1,7 @@
 import Type from 'typebox'
+import { isObject } from '../../config/report.ts'
 import { ASSET_KIND, Asset } from '../../config/shape/asset.ts'
 import { compile, Invalid } from '../../config/validate.ts'
-import { isObject } from '../../gateway/documents/report.ts'
 import type { Document } from '../../gateway/store/store.ts'
 import {
   type AssetRecord,

@@ -1,7 +1,7 @@
 import Type from 'typebox'
+import { isObject } from '../../config/report.ts'
 import { EXTENSION } from '../../gateway/api.ts'
 import type { Api } from '../../gateway/apis.ts'
-import { isObject } from '../../gateway/documents/report.ts'
 import {
   ApiDocument,
   ApiId,

@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { isObject } from '../../gateway/documents/report.ts'
+import { isObject } from '../../config/report.ts'
 import {
   ApiDocument,
   ApiId,

@@ -1,5 +1,5 @@
+import { isObject } from '../../config/report.ts'
 import { pointer as escaped } from '../../config/validate.ts'
-import { isObject } from '../../gateway/documents/report.ts'
 import { Refused } from '../endpoint.ts'
 import { type Members, member } from './members.ts'
 import { followed } from './operations.ts'

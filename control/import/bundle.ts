@@ -1,6 +1,6 @@
 import { isRaw } from '../../config/exactJson.ts'
+import { isObject } from '../../config/report.ts'
 import { pointer as escaped } from '../../config/validate.ts'
-import { isObject } from '../../gateway/documents/report.ts'
 import { Refused } from '../endpoint.ts'
 import { hasExtensions, type Kind, type Member, memberOf, sections } from './grammar.ts'
 import { type Names, namesOf, unused } from './names.ts'

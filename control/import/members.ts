@@ -1,4 +1,4 @@
-import { isObject } from '../../gateway/documents/report.ts'
+import { isObject } from '../../config/report.ts'
 
 export type Members = Record<string, unknown>
 

@@ -1,5 +1,5 @@
+import { isObject } from '../../config/report.ts'
 import { pointer as escaped } from '../../config/validate.ts'
-import { isObject } from '../../gateway/documents/report.ts'
 import type { Bundle } from './bundle.ts'
 import { METHODS } from './grammar.ts'
 import type { Examples } from './mock.ts'

@@ -1,5 +1,5 @@
+import { isObject } from '../../config/report.ts'
 import { pointer as escaped } from '../../config/validate.ts'
-import { isObject } from '../../gateway/documents/report.ts'
 import { type Place, refuse, type SourceFile } from './report.ts'
 
 /** What a reference leads to. */

@@ -1,4 +1,4 @@
-import { isObject } from '../../gateway/documents/report.ts'
+import { isObject } from '../../config/report.ts'
 import { type Entry, entry, type Place } from './report.ts'
 import type { Source } from './source.ts'
 

@@ -1,4 +1,4 @@
-import { isObject } from '../../gateway/documents/report.ts'
+import { isObject } from '../../config/report.ts'
 import { Refused } from '../endpoint.ts'
 import { refuse } from './report.ts'
 import type { Source } from './source.ts'

@@ -1,5 +1,5 @@
+import { isObject } from '../../config/report.ts'
 import { Invalid, pointer } from '../../config/validate.ts'
-import { isObject } from './report.ts'
 
 /**
  * `management.escape_dots_in_oas_paths` (semantics §8.4): in the store, every dot in a key of `paths` is six characters.

@@ -1,6 +1,8 @@
 import { isRaw, parseExact, tooLarge } from '../../config/exactJson.ts'
+import { at, isObject } from '../../config/report.ts'
 import { Extension } from '../../config/shape/api.ts'
 import { compile, type Fault, Invalid, pointer } from '../../config/validate.ts'
+import { readStreaming, STREAMING } from '../../streams/document/readStreaming.ts'
 import { type Api, EXTENSION } from '../api.ts'
 import type { Matching } from '../paths.ts'
 import { readEndpoints } from './readEndpoints.ts'
@@ -17,8 +19,6 @@ import {
   readUpstream
 } from './readMembers.ts'
 import { finder, readOperations } from './readOperations.ts'
-import { readStreaming, STREAMING } from './readStreaming.ts'
-import { at, isObject } from './report.ts'
 
 export interface Reading {
   /** `store`, or the file that it was read from. */

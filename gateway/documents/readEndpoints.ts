@@ -1,5 +1,5 @@
+import { isObject, type Report } from '../../config/report.ts'
 import { pointer } from '../../config/validate.ts'
-import { isObject, type Report } from './report.ts'
 
 /** One operation of the OpenAPI part. */
 export interface Endpoint {

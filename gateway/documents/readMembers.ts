@@ -1,10 +1,10 @@
 import { durationMs } from '../../config/duration.ts'
+import { at, isObject, type Report, tried } from '../../config/report.ts'
 import { type Extension, type HeaderEditsExtension, type OperationExtension, TOKEN } from '../../config/shape/api.ts'
 import { pointer } from '../../config/validate.ts'
 import { addresses } from '../addresses.ts'
 import type { Addresses, Authentication, Cors, HeaderEdits, Rate, Target, TokenLocation, Upstream } from '../api.ts'
 import { normalPath } from '../paths.ts'
-import { at, isObject, type Report, tried } from './report.ts'
 
 /** The members of the extension, one function each: from what was given to what requests use. */
 

@@ -1,3 +1,4 @@
+import { at, type Report, tried } from '../../config/report.ts'
 import type { Extension, OperationExtension } from '../../config/shape/api.ts'
 import { pointer } from '../../config/validate.ts'
 import type { Api, Operation } from '../api.ts'
@@ -8,7 +9,6 @@ import { Mocks } from './openapi/readMock.ts'
 import { RequestChecks } from './openapi/requestCheck.ts'
 import type { Endpoint } from './readEndpoints.ts'
 import { readEdits, readRate, readTimeout } from './readMembers.ts'
-import { at, type Report, tried } from './report.ts'
 
 /** An operation with what makes it quick to find. */
 export interface Ruled {

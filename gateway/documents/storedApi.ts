@@ -1,5 +1,5 @@
+import { isObject } from '../../config/report.ts'
 import { escapeDots, unescapeDots } from './dots.ts'
-import { isObject } from './report.ts'
 
 /** An API in the store: its document and, where they are known, when it was written. */
 export interface StoredApi {

@@ -1,4 +1,4 @@
-import { STREAMING } from '../documents/readStreaming.ts'
+import { STREAMING } from '../../streams/document/readStreaming.ts'
 import { refusal } from '../refusals.ts'
 import type { Step } from './step.ts'
 

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
+import { isObject, type Report } from '../../../config/report.ts'
 import { foreignFault, type Later, pointer } from '../../../config/validate.ts'
 import type { BodyCheck, CheckedHead, Misfit } from '../../api.ts'
-import { isObject, type Report } from '../report.ts'
 import type { SchemaChecker } from './checkSchema.ts'
 import type { Definitions, Place } from './definitions.ts'
 import { misfit } from './misfit.ts'

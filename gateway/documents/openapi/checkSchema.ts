@@ -1,7 +1,7 @@
 import { isRaw } from '../../../config/exactJson.ts'
 import { expressionFault } from '../../../config/expressions.ts'
+import { isObject, type Report } from '../../../config/report.ts'
 import { pointer } from '../../../config/validate.ts'
-import { isObject, type Report } from '../report.ts'
 import type { Definitions, Members, Place } from './definitions.ts'
 import { type KeywordKind, keywords, types } from './keywords.ts'
 

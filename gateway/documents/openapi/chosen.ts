@@ -1,5 +1,5 @@
+import { isObject } from '../../../config/report.ts'
 import { type ForeignCheck, type Later, pointer } from '../../../config/validate.ts'
-import { isObject } from '../report.ts'
 
 type At = Parameters<ForeignCheck>[1]
 

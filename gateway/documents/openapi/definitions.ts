@@ -1,4 +1,4 @@
-import { isObject, type Report } from '../report.ts'
+import { isObject, type Report } from '../../../config/report.ts'
 
 /** A value of the document and where it lies, as a JSON pointer. */
 export interface Place {

@@ -1,4 +1,4 @@
-import { isObject } from '../report.ts'
+import { isObject } from '../../../config/report.ts'
 import type { Definitions, Members } from './definitions.ts'
 
 /** Which of several schemas a value is held to: the one that a member of it names. */

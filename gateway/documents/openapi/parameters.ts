@@ -1,6 +1,6 @@
+import { isObject, type Report } from '../../../config/report.ts'
 import { foreignFault, type Later, pointer } from '../../../config/validate.ts'
 import type { CheckedHead, Misfit } from '../../api.ts'
-import { isObject, type Report } from '../report.ts'
 import type { SchemaChecker } from './checkSchema.ts'
 import type { Definitions, Members, Place } from './definitions.ts'
 import { misfit } from './misfit.ts'

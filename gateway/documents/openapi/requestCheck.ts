@@ -1,7 +1,7 @@
+import { isObject, type Report } from '../../../config/report.ts'
 import { pointer } from '../../../config/validate.ts'
 import type { BodyCheck, CheckedHead, Misfit, RequestCheck } from '../../api.ts'
 import type { Matching } from '../../paths.ts'
-import { isObject, type Report } from '../report.ts'
 import { bodyChecker, type RequestBody, readRequestBody } from './body.ts'
 import { SchemaChecker } from './checkSchema.ts'
 import type { Definitions } from './definitions.ts'

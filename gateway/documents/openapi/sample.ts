@@ -1,5 +1,5 @@
 import { sample } from 'openapi-sampler'
-import { isObject } from '../report.ts'
+import { isObject } from '../../../config/report.ts'
 import type { Definitions, Members } from './definitions.ts'
 import { plain } from './schemas.ts'
 

@@ -1,7 +1,7 @@
 import { isRaw } from '../../../config/exactJson.ts'
 import { numberFormats, textFormats } from '../../../config/formats.ts'
+import { isObject } from '../../../config/report.ts'
 import { type ForeignCheck, ForeignSchemas, LATER, type Later, MEMBERS } from '../../../config/validate.ts'
-import { isObject } from '../report.ts'
 import { chosen } from './chosen.ts'
 import type { Definitions, Members } from './definitions.ts'
 import { type Discriminator, discriminatorOf } from './discriminator.ts'

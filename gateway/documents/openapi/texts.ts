@@ -1,4 +1,4 @@
-import { isObject } from '../report.ts'
+import { isObject } from '../../../config/report.ts'
 import type { Definitions, Members } from './definitions.ts'
 import { plain } from './schemas.ts'
 

@@ -1,6 +1,6 @@
+import { at, isObject, type Report } from '../../config/report.ts'
 import { connectorKinds, processorKinds, Streaming, unsafeKinds } from '../../config/shape/stream.ts'
 import { compile, Invalid, pointer } from '../../config/validate.ts'
-import { at, isObject, type Report } from './report.ts'
 
 export const STREAMING = 'x-svc-streaming'
 

@@ -1,5 +1,5 @@
-import { isRaw } from '../../config/exactJson.ts'
-import { Invalid } from '../../config/validate.ts'
+import { isRaw } from './exactJson.ts'
+import { Invalid } from './validate.ts'
 
 /** Takes one fault: where it is, as a JSON pointer, and what was expected. */
 export type Report = (path: string, message: string) => void
@@ -12,8 +12,6 @@ export function at(path: string, fault: Report): Report {
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !isRaw(value)
 }
-
-/** The extension with its defaults, read from a copy: the document stays as it was given. */
 
 /** What `read` gives; null when it throws, which is reported. */
 export function tried<T>(read: () => T, fault: (message: string) => void): T | null {
