@@ -44,7 +44,10 @@ if (missing !== null) {
   }
 }
 
-if (process.argv.includes('--for-tests')) installServers()
+if (process.argv.includes('--for-tests')) {
+  installServers()
+  installKafka()
+}
 
 /** The servers that tests start (`test/servers`): packages of their own, so that nothing else has to carry them. */
 function installServers() {
@@ -72,6 +75,49 @@ function installServers() {
     }
   }
   writeFileSync(stamp, lock)
+}
+
+/** Apache Kafka: its jars, which Maven fetches from where this machine's settings say, and the Java that runs them. */
+function installKafka() {
+  const folder = join(root, 'test', 'servers', 'kafka')
+  const jars = join(folder, 'jars')
+  const stamp = join(jars, '.installed')
+  const pom = readFileSync(join(folder, 'pom.xml'), 'utf8')
+  const isThere = existsSync(stamp) && readFileSync(stamp, 'utf8') === pom
+  needDebian([['java', 'openjdk-17-jre-headless'], ...(isThere ? [] : [['mvn', 'maven']])])
+  if (isThere) return
+  console.error('installing Kafka for tests …')
+  rmSync(jars, { recursive: true, force: true })
+  // A failed look-up is remembered for a day unless it is asked for again (-U).
+  const args = ['-B', '-q', '-U', 'dependency:copy-dependencies', `-DoutputDirectory=${jars}`, '-DincludeScope=runtime']
+  const maven = spawnSync('mvn', args, { cwd: folder, stdio: ['ignore', 2, 2] })
+  if (maven.status !== 0) {
+    console.error(
+      'mvn failed in test/servers/kafka; see above. The jars come from Maven Central or its mirror: is it reachable?'
+    )
+    process.exit(1)
+  }
+  writeFileSync(stamp, pom)
+}
+
+/** @param wanted pairs of a program and the Debian package that brings it */
+function needDebian(wanted) {
+  const missing = () => wanted.filter(([program]) => spawnSync(program, ['-version'], { stdio: 'ignore' }).error)
+  const packages = missing().map(([, name]) => name)
+  if (packages.length === 0) return
+  if (process.getuid?.() === 0 && !spawnSync('apt-get', ['--version'], { stdio: 'ignore' }).error) {
+    console.error(`installing ${packages.join(' and ')} by apt-get …`)
+    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
+    const apt = args => spawnSync('apt-get', args, { env, stdio: ['ignore', 'ignore', 2] })
+    apt(['update', '-q'])
+    apt(['install', '-q', '-y', '--no-install-recommends', ...packages])
+  }
+  const still = missing().map(([, name]) => name)
+  if (still.length === 0) return
+  console.error(
+    `Tests start Apache Kafka and need the Debian package ${still.join(' and the package ')}: install it as root.`
+  )
+  process.exit(1)
 }
 
 /** The package `node` would fetch its binary by a script, outside the lock file; the platform's package carries the same. */

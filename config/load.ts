@@ -168,6 +168,11 @@ function rules({ gateway, management, storage }: Settings, fromFile: boolean): F
   const { type, url } = storage.documents
   if (type === 'postgres' && !/^postgres(ql)?:\/\//.test(url))
     faults.push({ path: '/storage/documents/url', message: 'must be postgres://user:password@host:port/database' })
+  if (gateway.streaming.memory.durable && type !== 'sqlite')
+    faults.push({
+      path: '/gateway/streaming/memory/durable',
+      message: 'needs storage.documents.type sqlite: topics of memory:// belong to one process'
+    })
   if (management.enabled && management.listen_port !== 0)
     for (const [name, port] of [
       ['gateway.listen_port', gateway.listen_port],

@@ -8,6 +8,7 @@ import type { JwksCache } from '../gateway/jwks/jwksCache.ts'
 import type { Keys } from '../gateway/keys/keys.ts'
 import type { Policies } from '../gateway/keys/policies.ts'
 import type { Store } from '../gateway/store/store.ts'
+import type { Streams } from '../streams/streams.ts'
 import type { AuditTrail } from './audit.ts'
 import type { People } from './users.ts'
 import type { Vault } from './vault.ts'
@@ -26,6 +27,7 @@ export interface ControlTools {
   readonly people: People
   readonly vault: Vault
   readonly jwks: JwksCache
+  readonly streams: Pick<Streams, 'status'>
   /** Null: no records are made. */
   readonly audit: AuditTrail | null
   readonly clock: Clock

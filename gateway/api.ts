@@ -1,3 +1,5 @@
+import type { StreamPlan } from '../streams/plan.ts'
+
 export const EXTENSION = 'x-svc-api-gateway'
 
 /** The compiled reading of one API document: plain values, never changed, nothing to check again. */
@@ -46,6 +48,8 @@ export interface Api {
    * normal form (`normalPath`), beginning with `/`; null at once when there are no operations.
    */
   readonly operation: (method: string, path: string) => Operation | null
+  /** Null: no streaming API. */
+  readonly streams: readonly StreamPlan[] | null
   /** As it was given, for readers of documents; frozen by agreement. */
   readonly document: ApiDocument
   /** `store`, or the file that it was read from. */

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { type Lines, linesTo, toFile } from '../config/lines.ts'
 import { isLoopback } from '../config/load.ts'
@@ -12,14 +12,23 @@ import { type Control, control } from '../control/server.ts'
 import type { ControlTools } from '../control/tools.ts'
 import { People } from '../control/users.ts'
 import { vault } from '../control/vault.ts'
+import { brokers as brokersOf } from '../streams/brokers/brokers.ts'
+import { brokerKafka } from '../streams/brokers/kafka/brokerKafka.ts'
+import { Budget } from '../streams/budget.ts'
+import { clients as clientsOf } from '../streams/clients/clients.ts'
+import { Connections } from '../streams/connections.ts'
+import { liveStreams } from '../streams/live.ts'
+import { rememberedMemory } from '../streams/produce/remembered.ts'
+import type { StreamingApi, Streams } from '../streams/streams.ts'
 import { accessLog } from './accessLog.ts'
 import { addresses } from './addresses.ts'
+import type { Api } from './api.ts'
 import { apis as apisOf } from './apis.ts'
 import { changesFollowing } from './changes/changesFollowing.ts'
 import { changesLocal } from './changes/changesLocal.ts'
 import { compileRoute } from './compile.ts'
 import { countersMemory } from './counters/countersMemory.ts'
-import { eventBus, logEvents } from './events.ts'
+import { type Events, eventBus, logEvents } from './events.ts'
 import { sampleApi } from './firstStart.ts'
 import { jwksCacheMemory } from './jwks/jwksCacheMemory.ts'
 import { Keys } from './keys/keys.ts'
@@ -32,13 +41,18 @@ import { upstreamUndici } from './proxy/upstreamUndici.ts'
 import { liveRoutes, nowhere } from './routes.ts'
 import { callerOf, endings, gatewayServer } from './server.ts'
 import type { Tools } from './steps/step.ts'
+import { streamKeys } from './steps/streamKeys.ts'
 import type { Store } from './store/store.ts'
 import { storeMemory } from './store/storeMemory.ts'
 import { storePostgres } from './store/storePostgres.ts'
 import { storeSqlite } from './store/storeSqlite.ts'
+import { streamLog } from './store/streamLog.ts'
 
 /** To one origin, at once: event streams hold theirs for hours, so this only keeps a runaway from eating every port. */
 const MOST_CONNECTIONS = 20_000
+
+/** What streams may take behind `drain_timeout`: last writes, commits, farewells. */
+const STREAMS_END_MS = 5_000
 
 export interface Given {
   readonly settings: Settings
@@ -128,9 +142,14 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const upstream = gateway.upstream_client === 'undici' ? upstreamUndici(reach) : upstreamDirect(reach, clock)
   const forwarding = proxy({ settings: gateway, upstream, endings: ends, clock, log })
   opened.push(() => forwarding.close())
-  const tools: Tools = { settings: gateway, clock, log, keys, counters, events, proxy: forwarding }
+  const streams = openStreams(settings, { store, events, clock, log, random })
+  opened.push(streamKeys({ streams, keys, policies, changes, clock }))
+  const tools: Tools = { settings: gateway, clock, log, keys, counters, events, proxy: forwarding, streams }
   const routes = liveRoutes(api => compileRoute(api, tools))
-  apis.onChange((changed, removed) => routes.apply(changed, removed))
+  apis.onChange((changed, removed) => {
+    streams.apply(changed.map(streamingApi), removed)
+    return routes.apply(changed, removed)
+  })
 
   /** Both folders are read before either counts: a fault in one keeps the old state of both. */
   const loadFolders = async (): Promise<readonly string[]> => {
@@ -177,6 +196,7 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     random,
     log,
     gatewayUrl: () => url,
+    streams,
     reload
   }
   const ofDoor = (own: boolean) => endpoints.filter(({ door }) => (door === 'gateway') === own)
@@ -226,7 +246,13 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   }
   const management = settings.management.enabled ? managementServer(control(ofDoor(false), controlTools)) : null
   const drainMs = gateway.graceful_shutdown_timeout_duration * 1000
-  const drain = () => Promise.all([server, controlServer, management].map(each => each?.drain(drainMs)))
+  const drain = () => {
+    // Connections of streams are closed one after the other, and count as requests under way until then.
+    const { drain_timeout } = gateway.streaming
+    const isStreaming = !streams.calls()[Symbol.iterator]().next().done
+    const longest = isStreaming ? Math.max(drainMs, drain_timeout * 1000 + STREAMS_END_MS) : drainMs
+    return Promise.all([streams.drain(), ...[server, controlServer, management].map(each => each?.drain(longest))])
+  }
   // A port that is taken shows before the data plane takes its first request.
   const controlBound = await listening(
     'gateway.control_api_port',
@@ -284,6 +310,49 @@ async function openStore({ storage }: Settings, clock: Clock, log: Log): Promise
   const { type, path, url, pool_size: poolSize } = storage.documents
   if (type === 'memory') return storeMemory()
   return type === 'sqlite' ? storeSqlite({ path, log }) : storePostgres({ url, poolSize, clock, log })
+}
+
+interface StreamsGiven {
+  readonly store: Store
+  readonly events: Events
+  readonly clock: Clock
+  readonly log: Log
+  readonly random: Random
+}
+
+function openStreams(settings: Settings, { store, events, clock, log, random }: StreamsGiven): Streams {
+  const { streaming } = settings.gateway
+  const budget = new Budget(streaming.budget)
+  const connections = new Connections(streaming)
+  // Of this process: names the groups that it reads alone.
+  const node = random.bytes(8).toString('hex')
+  return liveStreams({
+    isEnabled: streaming.enabled && settings.management.streaming.enabled,
+    settings: streaming,
+    clock,
+    log,
+    random,
+    budget,
+    connections,
+    clients: clientsOf({ clock, log, random, connections }),
+    remembered: rememberedMemory(clock),
+    secret: purpose => createHmac('sha256', settings.gateway.secret).update(`stream ${purpose}`).digest(),
+    brokers: brokersOf({
+      clock,
+      log,
+      memory: streaming.memory,
+      durable: streaming.memory.durable ? streamLog(store) : null,
+      kafka: options => brokerKafka({ options, clock, log, random, node }),
+      status({ broker, isUp, fault }) {
+        if (isUp) events.emit('BrokerUp', `The message broker ${broker} answers again`, {})
+        else events.emit('BrokerDown', `The message broker ${broker} is away: ${fault}`, {})
+      }
+    })
+  })
+}
+
+function streamingApi({ id, orgId, active, streams }: Api): StreamingApi {
+  return { id, orgId, isActive: active, plans: streams ?? [] }
 }
 
 function base({ address, family, port }: AddressInfo): string {

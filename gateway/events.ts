@@ -12,6 +12,8 @@ export type EventName =
   | 'TokenCreated'
   | 'TokenUpdated'
   | 'TokenDeleted'
+  | 'BrokerDown'
+  | 'BrokerUp'
 
 export interface GatewayEvent {
   readonly name: EventName

@@ -1,4 +1,5 @@
 import type { Exchange } from './exchange.ts'
+import { cookieOf, queryOf } from './values.ts'
 
 /** A text with variables, read once and filled in per request. */
 export type Text = (x: Exchange) => string
@@ -8,13 +9,12 @@ const UNFIT = /[^\t\x20-\x7e\x80-\xff]/g
 const LONGEST = 8192
 
 /**
- * Reads a text that may hold `$svc_meta.NAME` (the key's `meta_data`) and `$svc_context.NAME` (`path`, `remote_addr`,
- * `headers_Name` with `_` for `-`). What is absent becomes empty.
+ * Reads a text that may hold `$svc_meta.NAME` and `$svc_context.NAME` (see `variable`). What is absent becomes empty.
  */
 export function text(template: string): Text {
   const parts = template.split(/(\$svc_(?:meta|context)\.[\w-]+)/)
   if (parts.length === 1) return () => template
-  const readers = parts.map(part => reader(part))
+  const readers = parts.map((part, i): Text => (i % 2 === 0 ? () => part : variable(part.slice(1))))
   return x =>
     readers
       .map(read => read(x))
@@ -23,23 +23,34 @@ export function text(template: string): Text {
       .slice(0, LONGEST)
 }
 
-function reader(part: string): Text {
-  if (part.startsWith('$svc_meta.')) {
-    const name = part.slice('$svc_meta.'.length)
+/**
+ * One variable by its name without the dollar sign: `svc_meta.NAME` (the key's `meta_data`) or `svc_context.NAME`, which is
+ * `path`, `remote_addr`, `headers_Name` (`_` for `-`), `cookies_NAME` or `request_data_NAME` (a query parameter). Others are empty.
+ */
+export function variable(name: string): Text {
+  if (name.startsWith('svc_meta.')) {
+    const member = name.slice('svc_meta.'.length)
     return x => {
       const meta = x.key?.key.meta_data
-      if (typeof meta !== 'object' || meta === null || !Object.hasOwn(meta, name)) return ''
-      const value: unknown = (meta as Record<string, unknown>)[name]
+      if (typeof meta !== 'object' || meta === null || !Object.hasOwn(meta, member)) return ''
+      const value: unknown = (meta as Record<string, unknown>)[member]
       return typeof value === 'object' ? JSON.stringify(value) : String(value)
     }
   }
-  if (!part.startsWith('$svc_context.')) return () => part
-  const name = part.slice('$svc_context.'.length)
-  if (name === 'path') return x => x.path
-  if (name === 'remote_addr') return x => x.client
-  if (name.startsWith('headers_')) {
-    const header = name.slice('headers_'.length).replaceAll('_', '-').toLowerCase()
+  const of = name.slice('svc_context.'.length)
+  if (of === 'path') return x => x.path
+  if (of === 'remote_addr') return x => x.client
+  if (of.startsWith('headers_')) {
+    const header = of.slice('headers_'.length).replaceAll('_', '-').toLowerCase()
     return x => x.header(header) ?? ''
+  }
+  if (of.startsWith('cookies_')) {
+    const cookie = of.slice('cookies_'.length)
+    return x => cookieOf(x.header('cookie') ?? '', cookie) ?? ''
+  }
+  if (of.startsWith('request_data_')) {
+    const parameter = of.slice('request_data_'.length)
+    return x => (x.query === '' ? '' : (queryOf(x.query, parameter) ?? ''))
   }
   return () => ''
 }

@@ -11,6 +11,8 @@ export interface Call {
   readonly method: string
   /** Behind the listen path, in normal form; begins with `/`. */
   readonly path: string
+  /** What stood in the placeholders of the stream's path; set by the router. */
+  params: Readonly<Record<string, string>>
   /** '' or from the question mark on, without a credential that stood in it. */
   readonly query: string
   /** Milliseconds since the epoch. */

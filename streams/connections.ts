@@ -48,6 +48,10 @@ export class Connections {
     }
   }
 
+  *calls(): Iterable<Call> {
+    for (const { call } of this.#all) yield call
+  }
+
   /** Ends those for which this is true. */
   end(is: (call: Call) => boolean, why: Ending): void {
     for (const { call, close } of [...this.#all]) if (is(call)) close(why)

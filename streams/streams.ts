@@ -34,7 +34,9 @@ export interface Streams {
   apply(changed: readonly StreamingApi[], removed: readonly string[]): void
   /** Answers the call: always, one way or another. */
   handle(apiId: string, call: Call): void
-  /** Ends the connections for which this is true, within half a second. */
+  /** The requests whose connections are open now. */
+  calls(): Iterable<Call>
+  /** Ends the connections for which this is true. */
   end(is: (call: Call) => boolean, why: Ending): void
   status(): readonly StreamStatus[]
   /** New streams are refused from now on. Closes every connection over `streaming.drain_timeout`, commits, leaves, flushes. */

@@ -1,10 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Place, pinned } from './machine.ts'
+
+export { cpuTime, memory } from './usage.ts'
 
 /** Starts processes and folders, and sees that none is left behind, however the bench ends. */
 
@@ -162,27 +164,4 @@ export async function freePort(): Promise<number> {
   const { port } = server.address() as { port: number }
   await new Promise(resolve => server.close(resolve))
   return port
-}
-
-/** CPU time of a process with all its threads, user and system, in µs (steps of 10 ms); NaN where there is no /proc. */
-export function cpuTime(pid: number): number {
-  const stat = proc(pid, 'stat')
-  // The name in brackets may hold spaces; the state behind it is field 3, utime 14, stime 15. A tick is 10 ms on Linux.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) * 10_000
-}
-
-/** Resident memory in MiB, now and at its highest; NaN where there is no /proc. */
-export function memory(pid: number): { rss: number; peak: number } {
-  const status = proc(pid, 'status')
-  const kilobytes = (name: string) => Number(new RegExp(`^${name}:\\s*(\\d+) kB`, 'm').exec(status)?.[1] ?? Number.NaN)
-  return { rss: kilobytes('VmRSS') / 1024, peak: kilobytes('VmHWM') / 1024 }
-}
-
-function proc(pid: number, file: string): string {
-  try {
-    return readFileSync(`/proc/${pid}/${file}`, 'utf8')
-  } catch {
-    return ''
-  }
 }

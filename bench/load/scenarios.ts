@@ -1,3 +1,4 @@
+import { fanoutSse, fanoutWs } from './fanout.ts'
 import { keys } from './keys.ts'
 import { large } from './large.ts'
 import { latency } from './latency.ts'
@@ -5,11 +6,16 @@ import { limited } from './limited.ts'
 import { management } from './management.ts'
 import { memory } from './memory.ts'
 import { post } from './post.ts'
+import { produce } from './produce.ts'
 import { proxy } from './proxy.ts'
 import { refused } from './refused.ts'
 import { reload } from './reload.ts'
+import { roundRobin } from './roundRobin.ts'
 import { routes } from './routes.ts'
 import type { Scenario } from './scenario.ts'
+import { streamBeside } from './streamBeside.ts'
+import { streamIdle } from './streamIdle.ts'
+import { streamLatency } from './streamLatency.ts'
 
 /** The one list of them. */
 export const scenarios: readonly Scenario[] = [
@@ -23,5 +29,12 @@ export const scenarios: readonly Scenario[] = [
   keys,
   management,
   latency,
-  memory
+  memory,
+  produce,
+  fanoutSse,
+  fanoutWs,
+  roundRobin,
+  streamLatency,
+  streamIdle,
+  streamBeside
 ]

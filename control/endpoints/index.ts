@@ -21,6 +21,7 @@ import { portalUsers } from './portalUsers.ts'
 import { schema } from './schema.ts'
 import { streams } from './streams.ts'
 import { svcCertificates } from './svcCertificates.ts'
+import { svcStreams } from './svcStreams.ts'
 import { userActions } from './userActions.ts'
 import { users } from './users.ts'
 
@@ -39,6 +40,7 @@ export const endpoints: readonly Endpoint[] = [
   ...audit,
   ...certificates,
   ...svcCertificates,
+  ...svcStreams,
   ...jwks,
   ...portal,
   ...portalUsers,

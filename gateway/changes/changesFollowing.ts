@@ -31,7 +31,8 @@ const held: Record<Kind, boolean> = {
   portal_user: true,
   ledger: false,
   audit: false,
-  revision: false
+  revision: false,
+  stream_log: false
 }
 const watched = (Object.keys(held) as Kind[]).filter(kind => held[kind])
 

@@ -81,8 +81,9 @@ export interface Counters {
    * Charges the limits in order and stops at the first that refuses, as one step that nothing comes between; those
    * before it stay charged. A refused quota is counted as well (semantics §5.4), a refused rate only with
    * `countsRefused`.
+   * @param units what each quota counts this for, at least 1 (default 1); a rate counts requests alone
    */
-  charge(limits: readonly Charge[]): Verdict | Promise<Verdict>
+  charge(limits: readonly Charge[], units?: number): Verdict | Promise<Verdict>
   /**
    * What a charge would answer now, without counting or moving anything: it refuses where the charge would, and holds
    * against the same allowance. `remaining` is what is left before the next request.

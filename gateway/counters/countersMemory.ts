@@ -81,12 +81,12 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
     return found
   }
 
-  function chargeQuota(limit: Charge, now: number, standings: Standing[]): boolean {
+  function chargeQuota(limit: Charge, now: number, standings: Standing[], units: number): boolean {
     const number = place(limit, QUOTA, now)
     const { whole, real } = pages.of(number)
     const r = pages.at(number)
     const before = real[r + END]!
-    const count = quotaRuns(before, now) ? real[r + COUNT]! + 1 : 1
+    const count = quotaRuns(before, now) ? real[r + COUNT]! + units : units
     const end = quotaEnd(before, now, limit.perMs)
     real[r + COUNT] = count
     real[r + END] = end
@@ -241,12 +241,13 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
   }
 
   return {
-    charge(limits) {
+    charge(limits, units = 1) {
       const now = moment()
       const standings: Standing[] = []
       for (let i = 0; i < limits.length; i++) {
         const limit = limits[i]!
-        const passes = limit.kind === 'quota' ? chargeQuota(limit, now, standings) : chargeRate(limit, now, standings)
+        const passes =
+          limit.kind === 'quota' ? chargeQuota(limit, now, standings, units) : chargeRate(limit, now, standings)
         if (!passes) return { refused: i, standings }
       }
       return { refused: -1, standings }

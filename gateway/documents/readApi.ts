@@ -39,7 +39,8 @@ export function readApi(document: unknown, { source, matching }: Reading): Api {
   const inDocument = (path: string, message: string) => void faults.push({ path, message })
   const endpoints = readEndpoints(document, inDocument)
   const streams = Object.hasOwn(document, STREAMING)
-  if (streams) readStreaming(document[STREAMING], at(`/${STREAMING}`, inDocument))
+    ? readStreaming(document[STREAMING], at(`/${STREAMING}`, inDocument))
+    : null
   const extension = extensionOf(document, faults)
   if (extension === null) throw new Invalid(faults)
 
@@ -66,7 +67,7 @@ export function readApi(document: unknown, { source, matching }: Reading): Api {
     strip: server.listenPath.strip,
     authentication: readAuthentication(server.authentication, document, fault),
     addresses: readAddresses(server.ipAccessControl, fault),
-    upstream: readUpstream(streams ? withAnyTarget(upstream) : upstream, fault),
+    upstream: readUpstream(streams !== null ? withAnyTarget(upstream) : upstream, fault),
     rate: readRate(upstream.rateLimit, message => fault('/upstream/rateLimit', message)),
     cors: readCors(global.cors, fault),
     sizeLimit: global.requestSizeLimit?.enabled ? global.requestSizeLimit.value : null,
@@ -79,6 +80,7 @@ export function readApi(document: unknown, { source, matching }: Reading): Api {
     allowList: operations.some(({ allow }) => allow),
     operations,
     operation: finder(ruled, matching),
+    streams,
     document,
     source
   }

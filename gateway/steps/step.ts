@@ -1,5 +1,6 @@
 import type { GatewaySettings } from '../../config/settings.ts'
 import type { Clock, Log } from '../../config/world.ts'
+import type { Streams } from '../../streams/streams.ts'
 import type { Api } from '../api.ts'
 import type { Counters } from '../counters/counters.ts'
 import type { Events } from '../events.ts'
@@ -16,6 +17,7 @@ export interface Tools {
   readonly counters: Counters
   readonly events: Events
   readonly proxy: Forwarder
+  readonly streams: Streams
 }
 
 export interface Step {

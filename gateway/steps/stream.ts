@@ -1,11 +1,19 @@
-import { STREAMING } from '../../streams/document/readStreaming.ts'
-import { refusal } from '../refusals.ts'
+import { ANSWERED } from '../exchange.ts'
 import type { Step } from './step.ts'
-
-const notAvailable = refusal('stream_unavailable', 503, 'Streaming is not available')
+import { streamCalls } from './streamCall.ts'
 
 /** Streaming APIs end here: nothing of theirs goes to an upstream. */
 export const stream: Step = {
   name: 'stream',
-  make: api => (Object.hasOwn(api.document, STREAMING) ? { run: () => notAvailable } : null)
+  make(api, tools) {
+    if (api.streams === null) return null
+    const callOf = streamCalls(api, tools)
+    const { streams } = tools
+    return {
+      run(x) {
+        streams.handle(api.id, callOf(x))
+        return ANSWERED
+      }
+    }
+  }
 }

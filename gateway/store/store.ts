@@ -5,7 +5,8 @@
 
 /**
  * The kinds of document; a new one is a new word here. `ledger` holds quota counters (`dump` of the counters), `access`
- * leads from the hash of an access key to its user, `name` from a name that must be unique to the document that has it.
+ * leads from the hash of an access key to its user, `name` from a name that must be unique to the document that has it;
+ * `stream_log` is what embedded brokers keep (`streamLog.ts`).
  */
 export type Kind =
   | 'key'
@@ -24,6 +25,7 @@ export type Kind =
   | 'revision'
   | 'portal_organisation'
   | 'portal_user'
+  | 'stream_log'
 
 /** Counts the writes onto one document, from 1; a document that is deleted and created again begins anew. */
 export type Revision = number

@@ -39,7 +39,11 @@ export interface Batch {
 
 /** Bytes of one item in one format, made once. */
 export function encoded(item: Item, format: Format): Buffer {
-  return (item.encoded[format.index] ??= format.encode(item))
+  const made = item.encoded[format.index]
+  if (made !== undefined) return made
+  const bytes = format.encode(item)
+  item.encoded[format.index] = bytes
+  return bytes
 }
 
 /** Why a client's connection ends; each transport has its own words for it. */

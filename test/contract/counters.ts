@@ -139,6 +139,21 @@ export function countersContract(t: Test, make: MakeCounters, { runs = 300 } = {
     t.same(await stands(10, quota(5, 60)), { allowed: 5, remaining: 1, reset: second(60), smoothed: null })
   })
 
+  t.test('a quota counts what is said to be several units as so many', async t => {
+    let now = midnight
+    const counters = await make({ now: () => now })
+    const charged = async (units: number) => {
+      const { refused, standings } = await counters.charge([quota(10, 60)], units)
+      return { refused, remaining: standings[0]!.remaining }
+    }
+    t.same(await charged(4), { refused: -1, remaining: 6 })
+    t.same(await charged(6), { refused: -1, remaining: 0 })
+    t.same(await charged(1), { refused: 0, remaining: 0 })
+    now += 60_000
+    t.same(await charged(9), { refused: -1, remaining: 1 })
+    t.same(await charged(2), { refused: 0, remaining: 0 })
+  })
+
   t.test('a quota begins its next period with the first request at or after the end of the last', async t => {
     const { passes, stands } = await begin()
     for (const seconds of [0, 1]) t.ok(await passes(seconds, quota(2, 60)))

@@ -1,0 +1,168 @@
+import type { Socket } from 'node:net'
+import type { Clock } from '../../../config/world.ts'
+import { type Address, type Client, openSocket } from './client.ts'
+import {
+  apiKeys,
+  type Connection,
+  KafkaConnection,
+  lookup,
+  requests,
+  type Versions,
+  type WireRequest
+} from './library.ts'
+
+export type Api =
+  | 'Produce'
+  | 'ListOffsets'
+  | 'Fetch'
+  | 'Metadata'
+  | 'OffsetCommit'
+  | 'OffsetFetch'
+  | 'GroupCoordinator'
+  | 'JoinGroup'
+  | 'Heartbeat'
+  | 'LeaveGroup'
+  | 'SyncGroup'
+  | 'CreateTopics'
+  | 'InitProducerId'
+
+/** Replaces parts of how kafkajs writes and reads one request. */
+export interface Own {
+  encode?(apiVersion: number): Buffer
+  decode?(raw: Buffer, apiVersion: number): unknown
+  /** Instead of the check that throws the first error code of an answer. */
+  readonly isUnchecked?: boolean
+}
+
+/** The connection was lost, did not come about, or did not answer in time. */
+export class LinkLost extends Error {
+  /** Of the system or of TLS. */
+  readonly code: string
+  constructor(code: string, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+/** One connection to one node: opened once, used until it breaks, then thrown away. */
+export class Link {
+  readonly #clock: Clock
+  readonly #connection: Connection
+  readonly #name: string
+  readonly #onLost: (link: Link) => void
+  #socket: Socket | null = null
+  #opening: Promise<void> | null = null
+  #lost: LinkLost | null = null
+  #isReady = false
+
+  constructor(client: Client, { host, port }: Address, clock: Clock, onLost: (link: Link) => void) {
+    this.#clock = clock
+    this.#name = `${host}:${port}`
+    this.#onLost = onLost
+    this.#connection = new KafkaConnection({
+      host,
+      port,
+      ssl: client.tls,
+      sasl: client.sasl === null ? null : { ...client.sasl },
+      clientId: client.clientId,
+      logger: client.logger,
+      // Every wait is bounded by `#within`: kafkajs would look at all requests ten times a second, and knows no shorter time than its own.
+      connectionTimeout: 600_000,
+      requestTimeout: 600_000,
+      enforceRequestTimeout: false,
+      socketFactory: to => {
+        const socket = openSocket(to)
+        this.#socket = socket
+        socket.once('close', () => this.close('ECONNRESET', 'the connection was closed'))
+        return socket
+      }
+    })
+  }
+
+  get isReady(): boolean {
+    return this.#isReady && this.#lost === null && this.#connection.isConnected()
+  }
+
+  /** Connects, agrees on versions and logs in; the same promise for all who ask. @throws LinkLost, or what the login said */
+  open(timeoutMs: number): Promise<void> {
+    this.#opening ??= this.#within(timeoutMs, 'connecting', this.#open())
+    return this.#opening
+  }
+
+  /**
+   * One request. `onSent` is called when it is about to be written: before that nothing has left.
+   * @throws LinkLost; or what the answer's error code says, unless `isUnchecked`
+   */
+  call<T>(api: Api, args: object, timeoutMs: number, own: Own = {}, onSent?: () => void): Promise<T> {
+    if (this.#lost !== null) return Promise.reject(this.#lost)
+    if (!this.isReady) return Promise.reject(new LinkLost('ENOTCONN', `not connected to ${this.#name}`))
+    const { request, response } = lookup(this.#connection.versions!)(apiKeys[api]!, requests[api]!)(args)
+    const { apiVersion } = request
+    const written: WireRequest = {
+      ...request,
+      encode: async () => {
+        const encoded = own.encode === undefined ? await request.encode() : bufferOf(own.encode(apiVersion))
+        onSent?.()
+        return encoded
+      }
+    }
+    const read = {
+      decode: async (raw: Buffer) => (own.decode === undefined ? response.decode(raw) : own.decode(raw, apiVersion)),
+      parse: async (decoded: unknown) => (own.isUnchecked === true ? decoded : response.parse(decoded))
+    }
+    const answered = this.#connection.send({ request: written, response: read, logResponseError: false })
+    return this.#within(timeoutMs, api, answered) as Promise<T>
+  }
+
+  /** At once: whatever waits for an answer fails. */
+  close(code = 'ECANCELED', message = 'closed'): void {
+    if (this.#lost !== null) return
+    this.#lost = new LinkLost(code, `${this.#name}: ${message}`)
+    this.#connection.rejectRequests(this.#lost)
+    // With an error, or kafkajs leaves its timer of the connection running.
+    if (this.#socket !== null && !this.#socket.destroyed) this.#socket.destroy(this.#lost)
+    this.#failed?.(this.#lost)
+    this.#onLost(this)
+  }
+
+  #failed: ((error: Error) => void) | null = null
+
+  async #open(): Promise<void> {
+    const connection = this.#connection
+    // kafkajs never settles its promise for a socket that ends during the handshake of TLS.
+    await new Promise<void>((resolve, reject) => {
+      this.#failed = reject
+      connection.connect().then(() => resolve(), reject)
+    })
+    connection.setVersions(await this.#versions())
+    connection.setSupportAuthenticationProtocol(connection.versions?.[apiKeys.SaslAuthenticate!] !== undefined)
+    await connection.authenticate()
+    this.#isReady = true
+  }
+
+  async #versions(): Promise<Versions> {
+    // Version 0 is understood by every broker, and its answer holds all that is needed.
+    const exchange = requests.ApiVersions!.protocol({ version: 0 })()
+    const { apiVersions } = (await this.#connection.send(exchange)) as {
+      apiVersions: readonly { apiKey: number; minVersion: number; maxVersion: number }[]
+    }
+    return Object.fromEntries(apiVersions.map(({ apiKey, ...range }) => [apiKey, range]))
+  }
+
+  /** A request that is not answered in time takes its connection with it: answers come in order, so nothing behind it would come either. */
+  #within<T>(timeoutMs: number, what: string, work: Promise<T>): Promise<T> {
+    const cancel = this.#clock.after(timeoutMs, () => this.close('ETIMEDOUT', `no answer in ${timeoutMs} ms (${what})`))
+    return work.then(
+      value => {
+        cancel()
+        return value
+      },
+      (error: unknown) => {
+        cancel()
+        throw this.#lost?.code === 'ETIMEDOUT' ? this.#lost : error
+      }
+    )
+  }
+}
+
+const bufferOf = (buffer: Buffer) => ({ buf: buffer, buffer })

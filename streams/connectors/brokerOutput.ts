@@ -1,0 +1,189 @@
+import { BrokerOutput } from '../../config/shape/stream.ts'
+import type { Clock } from '../../config/world.ts'
+import type { Call } from '../call.ts'
+import type { Connector, ConnectorTools, Output, OutputKind } from '../connector.ts'
+import type { Message, Placed } from '../message.ts'
+import { Undelivered } from '../undelivered.ts'
+
+type Pattern =
+  | 'fan_out'
+  | 'fan_out_fail_fast'
+  | 'fan_out_sequential'
+  | 'fan_out_sequential_fail_fast'
+  | 'round_robin'
+  | 'greedy'
+
+interface Options {
+  readonly copies?: number
+  readonly pattern?: Pattern
+}
+
+type Sent = readonly (Placed | null)[]
+
+/** Waits before the next try of a `fan_out`. */
+const FIRST_MS = 100
+const LONGEST_MS = 1000
+
+/**
+ * Several outputs as one. `fan_out`: all of them, each tried again until the deadline; `…_sequential`: one after another;
+ * `…_fail_fast`: the first failure counts; `round_robin`: one in turn, the next when it fails; `greedy`: the one that has the least
+ * to do, the next when it fails. What all get is answered with the place in the first.
+ */
+export const brokerOutput: OutputKind = {
+  name: 'broker',
+  shape: BrokerOutput,
+  open: (connector, tools) => new Fan(connector, tools)
+}
+
+class Fan implements Output {
+  readonly #pattern: Pattern
+  readonly #outputs: readonly Output[]
+  /** Calls under way, by output. */
+  readonly #busy: number[]
+  readonly #clock: Clock
+  readonly #waits = new Set<() => void>()
+  #next = 0
+  #isClosed = false
+
+  constructor({ options, children }: Connector, tools: ConnectorTools) {
+    const { copies = 1, pattern = 'fan_out' } = options as Options
+    this.#pattern = pattern
+    this.#clock = tools.clock
+    this.#outputs = Array.from({ length: copies }, () => children.map(child => tools.output(child))).flat()
+    this.#busy = this.#outputs.map(() => 0)
+  }
+
+  send(messages: readonly Message[], call: Call | null, deadline: number): Promise<Sent> {
+    const { length } = this.#outputs
+    switch (this.#pattern) {
+      case 'fan_out':
+        return this.#all(i => this.#lasting(i, messages, call, deadline))
+      case 'fan_out_fail_fast':
+        return this.#all(i => this.#once(i, messages, call, deadline))
+      case 'fan_out_sequential':
+        return this.#each(i => this.#lasting(i, messages, call, deadline))
+      case 'fan_out_sequential_fail_fast':
+        return this.#each(i => this.#once(i, messages, call, deadline))
+      case 'round_robin': {
+        const first = this.#next
+        this.#next = (first + 1) % length
+        const turn = this.#outputs.map((_, i) => (first + i) % length)
+        return this.#any(turn, messages, call, deadline)
+      }
+      case 'greedy': {
+        const idle = this.#outputs.map((_, i) => i).sort((a, b) => this.#busy[a]! - this.#busy[b]!)
+        return this.#any(idle, messages, call, deadline)
+      }
+    }
+  }
+
+  /** All at once. The worst is told once all have ended: then nothing of it is under way. */
+  async #all(send: (i: number) => Promise<Sent>): Promise<Sent> {
+    if (this.#pattern === 'fan_out_fail_fast') return (await Promise.all(this.#outputs.map((_, i) => send(i))))[0]!
+    const results = await Promise.allSettled(this.#outputs.map((_, i) => send(i)))
+    const failed = results
+      .filter(({ status }) => status === 'rejected')
+      .map(result => (result as PromiseRejectedResult).reason)
+    if (failed.length > 0) throw judged(failed, failed.length < results.length)
+    return (results[0] as PromiseFulfilledResult<Sent>).value
+  }
+
+  async #each(send: (i: number) => Promise<Sent>): Promise<Sent> {
+    let first: Sent | null = null
+    for (let i = 0; i < this.#outputs.length; i++) {
+      try {
+        const sent = await send(i)
+        first ??= sent
+      } catch (cause) {
+        throw judged([cause], first !== null)
+      }
+    }
+    return first!
+  }
+
+  async #any(
+    turn: readonly number[],
+    messages: readonly Message[],
+    call: Call | null,
+    deadline: number
+  ): Promise<Sent> {
+    const failed: unknown[] = []
+    for (const i of turn) {
+      try {
+        return await this.#once(i, messages, call, deadline)
+      } catch (cause) {
+        failed.push(cause)
+        if (this.#clock.now() >= deadline) break
+      }
+    }
+    throw judged(failed, false)
+  }
+
+  async #once(i: number, messages: readonly Message[], call: Call | null, deadline: number): Promise<Sent> {
+    this.#busy[i]!++
+    try {
+      return await this.#outputs[i]!.send(messages, call, deadline)
+    } finally {
+      this.#busy[i]!--
+    }
+  }
+
+  async #lasting(i: number, messages: readonly Message[], call: Call | null, deadline: number): Promise<Sent> {
+    let isUnknown = false
+    for (let wait = FIRST_MS; ; wait = Math.min(2 * wait, LONGEST_MS)) {
+      try {
+        return await this.#once(i, messages, call, deadline)
+      } catch (cause) {
+        if (!isPassing(cause)) throw cause
+        isUnknown ||= cause.reason === 'unknown'
+        if (this.#isClosed || this.#clock.now() + wait >= deadline)
+          throw isUnknown ? new Undelivered('unknown', cause.message, { cause }) : cause
+      }
+      await this.#pause(wait)
+    }
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise(resolve => {
+      const end = () => {
+        cancel()
+        this.#waits.delete(end)
+        resolve()
+      }
+      const cancel = this.#clock.after(ms, end)
+      this.#waits.add(end)
+    })
+  }
+
+  /** With a choice, one that works is enough. */
+  fault(): string | null {
+    const faults = this.#outputs.map(output => output.fault())
+    const isChoice = this.#pattern === 'round_robin' || this.#pattern === 'greedy'
+    if (isChoice && faults.includes(null)) return null
+    return faults.find(fault => fault !== null) ?? null
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    for (const end of [...this.#waits]) end()
+    await Promise.all(this.#outputs.map(output => output.close()))
+  }
+}
+
+/** Another try may go well. */
+function isPassing(cause: unknown): cause is Undelivered {
+  return cause instanceof Undelivered && ['unavailable', 'unknown', 'busy', 'failed'].includes(cause.reason)
+}
+
+/**
+ * What several failures come to. Where some may have it already, nobody may be told that trying again is safe.
+ * @param hasSome an output has the messages
+ */
+function judged(failed: readonly unknown[], hasSome: boolean): unknown {
+  const mayHave = hasSome || failed.some(cause => !(cause instanceof Undelivered) || cause.reason === 'unknown')
+  const last = failed.at(-1)
+  if (!mayHave || !(last instanceof Undelivered)) return last
+  return last.reason === 'unavailable' || last.reason === 'busy'
+    ? new Undelivered('unknown', last.message, { cause: last })
+    : last
+}

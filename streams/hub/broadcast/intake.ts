@@ -1,0 +1,194 @@
+import type { Place, Position, Reading, Span } from '../../broker.ts'
+import { type Arrived, sizeOf } from '../../message.ts'
+import { Fifo } from '../fifo.ts'
+import type { HubGiven } from '../hub.ts'
+import type { Part, Parts } from './parts.ts'
+
+const SHORTEST_RETRY_MS = 1000
+const LONGEST_RETRY_MS = 30_000
+
+/** Records of one partition as they came, or history that is gone. */
+interface Arrival {
+  readonly part: Part
+  readonly records: readonly Arrived[]
+  /** Of the next to be taken. */
+  index: number
+  /** Behind history that is gone; -1: these are records. */
+  readonly to: number
+}
+
+/** Whom an intake tells. */
+export interface IntakeListener {
+  /** Before reading begins: whether the newest messages are wanted too, as many as the window holds. */
+  wantsHistory(): boolean
+  stands(): void
+  arrived(): void
+}
+
+/** Reads the topics of a broadcast, once for all its clients, into a bounded inbox. */
+export class Intake {
+  readonly #given: HubGiven
+  readonly #parts: Parts
+  readonly #listener: IntakeListener
+  readonly #inbox = new Fifo<Arrival>()
+  readonly #faults: (string | null)[]
+  #readings: readonly Reading[] = []
+  #cancel: (() => void) | null = null
+  #retryMs = SHORTEST_RETRY_MS
+  #isClosed = false
+  /** Positions are known and reading has begun. */
+  isStanding = false
+  /** What `next` came to. */
+  part: Part | null = null
+  /** Null: history is gone up to `lostTo`. */
+  record: Arrived | null = null
+  lostTo = -1
+  /** Why positions could not be found out. */
+  #fault: string | null = null
+
+  constructor(given: HubGiven, parts: Parts, listener: IntakeListener) {
+    this.#given = given
+    this.#parts = parts
+    this.#listener = listener
+    this.#faults = given.sources.map(() => null)
+    void this.#stand()
+  }
+
+  /** Null: nothing is wrong. */
+  get fault(): string | null {
+    return this.#fault ?? this.#faults.find(fault => fault !== null) ?? null
+  }
+
+  get waiting(): number {
+    let waiting = 0
+    for (const part of this.#parts.list) waiting += part.waiting
+    return waiting
+  }
+
+  /** What comes next is history that is gone. */
+  get isAtLoss(): boolean {
+    return (this.#inbox.peek()?.to ?? -1) !== -1
+  }
+
+  /** Moves on to what came next: `part` and `record`, or `lostTo`. False: nothing has come. */
+  next(): boolean {
+    const arrival = this.#inbox.peek()
+    if (arrival === undefined) return false
+    const { part, records, to } = arrival
+    this.part = part
+    this.lostTo = to
+    this.record = records[arrival.index++] ?? null
+    if (arrival.index >= records.length) this.#inbox.shift()
+    if (this.record === null) return true
+    this.#counted(part, -1, -sizeOf(this.record))
+    this.#flow(part)
+    return true
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#cancel?.()
+    for (let arrival = this.#inbox.shift(); arrival !== undefined; arrival = this.#inbox.shift());
+    for (const part of this.#parts.list) this.#counted(part, -part.waiting, -part.waitingBytes)
+    await Promise.all(this.#readings.map(reading => reading.close()))
+  }
+
+  async #stand(): Promise<void> {
+    const { sources, clock, log, api, stream } = this.#given
+    try {
+      const spans = await Promise.all(
+        sources.map(({ broker, joining }) => Promise.all(joining.topics.map(topic => broker.spans(topic))))
+      )
+      if (!this.#isClosed) this.#begin(spans.map(ofTopics => ofTopics.flat()))
+    } catch (error) {
+      if (this.#isClosed) return
+      this.#fault = error instanceof Error ? error.message : String(error)
+      log.warn('broadcast does not find its positions', { api_id: api, stream, error: this.#fault })
+      this.#cancel = clock.after(this.#retryMs, () => void this.#stand())
+      this.#retryMs = Math.min(this.#retryMs * 2, LONGEST_RETRY_MS)
+    }
+  }
+
+  #begin(spans: readonly (readonly Span[])[]): void {
+    const { sources, options } = this.#given
+    this.#fault = null
+    const back = this.#listener.wantsHistory() ? options.window.messages : 0
+    spans.forEach((ofSource, source) => {
+      for (const span of ofSource) this.#parts.add(source, span, Math.max(span.low, span.high - back), span.high)
+    })
+    this.isStanding = true
+    this.#readings = sources.map(({ broker }, source) =>
+      broker.read(this.#positions(source), false, this.#taker(source))
+    )
+    this.#listener.stands()
+  }
+
+  #positions(source: number): readonly Position[] {
+    return this.#parts.list
+      .filter(part => part.source === source)
+      .map(({ topic, partition, received }) => ({ topic, partition, offset: received }))
+  }
+
+  #taker(source: number) {
+    return {
+      assigned: (positions: readonly Position[]) => {
+        if (this.#isClosed) return
+        for (const position of positions) this.#parts.add(source, position, position.offset, position.offset)
+      },
+      records: (place: Place, records: readonly Arrived[], high: number) => this.#records(source, place, records, high),
+      gap: (place: Place, _from: number, to: number) => this.#gap(source, place, to),
+      state: (fault: string | null) => {
+        this.#faults[source] = fault
+      }
+    }
+  }
+
+  #records(source: number, place: Place, records: readonly Arrived[], high: number): void {
+    const part = this.#parts.get(source, place)
+    if (part === null || this.#isClosed) return
+    part.high = high
+    const fresh =
+      records.length > 0 && records[0]!.offset < part.received
+        ? records.filter(({ offset }) => offset >= part.received)
+        : records
+    if (fresh.length === 0) return
+    part.received = fresh.at(-1)!.offset + 1
+    this.#counted(part, fresh.length, bytesOf(fresh))
+    this.#inbox.push({ part, records: fresh, index: 0, to: -1 })
+    this.#flow(part)
+    this.#listener.arrived()
+  }
+
+  #gap(source: number, place: Place, to: number): void {
+    const part = this.#parts.get(source, place)
+    if (part === null || this.#isClosed || to <= part.received) return
+    part.received = to
+    this.#inbox.push({ part, records: [], index: 0, to })
+    this.#listener.arrived()
+  }
+
+  #counted(part: Part, records: number, bytes: number): void {
+    part.waiting += records
+    part.waitingBytes += bytes
+    this.#given.budget.add(bytes)
+  }
+
+  /** Who hands out slower than the broker gives tells it to wait, and at half to go on. */
+  #flow(part: Part): void {
+    const { bufferMessages, bufferBytes } = this.#given
+    const { waiting, waitingBytes, isPaused } = part
+    if (!isPaused && (waiting > bufferMessages || waitingBytes > bufferBytes)) {
+      part.isPaused = true
+      this.#readings[part.source]!.pause(part)
+    } else if (isPaused && waiting <= bufferMessages / 2 && waitingBytes <= bufferBytes / 2) {
+      part.isPaused = false
+      this.#readings[part.source]!.resume(part)
+    }
+  }
+}
+
+function bytesOf(records: readonly Arrived[]): number {
+  let bytes = 0
+  for (let i = 0; i < records.length; i++) bytes += sizeOf(records[i]!)
+  return bytes
+}

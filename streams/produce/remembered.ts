@@ -1,0 +1,93 @@
+import type { Clock } from '../../config/world.ts'
+import type { No } from '../refusals.ts'
+
+/** The answer to a request. */
+export type Outcome = No | { readonly status: number; readonly pairs: readonly string[]; readonly body: Buffer | null }
+
+/** Called once with the first one's outcome; null: it came to none that is final, so another may try. */
+export type Waiter = (outcome: Outcome | null) => void
+
+/**
+ * What came of requests that carried an idempotency key. `yours`: nobody has tried; who claims must settle. `other`: the
+ * key came with another request. `waiting`: the waiter will be called. `crowded`: too many wait for that.
+ */
+export interface Remembered {
+  /** @param digest tells one request from another */
+  claim(id: string, digest: string, waiter: Waiter): 'yours' | 'other' | 'waiting' | 'crowded' | Outcome
+  /** Null: not final, forgotten. */
+  settle(id: string, outcome: Outcome | null): void
+}
+
+export interface Bounds {
+  readonly ageMs: number
+  readonly entries: number
+  readonly bytes: number
+}
+
+const DEFAULTS: Bounds = { ageMs: 600_000, entries: 100_000, bytes: 67_108_864 }
+const MOST_WAITERS = 100
+/** Of an entry without its texts, estimated. */
+const OVERHEAD = 256
+
+interface Kept {
+  readonly digest: string
+  readonly outcome: Outcome
+  readonly until: number
+  readonly size: number
+}
+
+interface UnderWay {
+  readonly digest: string
+  readonly waiters: Waiter[]
+}
+
+/** In this process alone: the oldest leave first. Those under way are bounded by whoever has them under way. */
+export function rememberedMemory(clock: Clock, bounds: Bounds = DEFAULTS): Remembered {
+  const underWay = new Map<string, UnderWay>()
+  /** In order of their age. */
+  const kept = new Map<string, Kept>()
+  let bytes = 0
+
+  function drop(id: string, { size }: Kept): void {
+    kept.delete(id)
+    bytes -= size
+  }
+
+  function tidy(): void {
+    const now = clock.now()
+    for (const [id, entry] of kept) {
+      if (entry.until > now && kept.size <= bounds.entries && bytes <= bounds.bytes) return
+      drop(id, entry)
+    }
+  }
+
+  return {
+    claim(id, digest, waiter) {
+      tidy()
+      const done = kept.get(id)
+      if (done !== undefined) return done.digest === digest ? done.outcome : 'other'
+      const first = underWay.get(id)
+      if (first === undefined) {
+        underWay.set(id, { digest, waiters: [] })
+        return 'yours'
+      }
+      if (first.digest !== digest) return 'other'
+      if (first.waiters.length >= MOST_WAITERS) return 'crowded'
+      first.waiters.push(waiter)
+      return 'waiting'
+    },
+    settle(id, outcome) {
+      const { digest, waiters } = underWay.get(id)!
+      underWay.delete(id)
+      if (outcome !== null) {
+        const body = 'code' in outcome ? outcome.message.length : (outcome.body?.length ?? 0)
+        const pairs = outcome.pairs.reduce((sum, text) => sum + text.length, 0)
+        const size = OVERHEAD + id.length + digest.length + body + pairs
+        kept.set(id, { digest, outcome, until: clock.now() + bounds.ageMs, size })
+        bytes += size
+        tidy()
+      }
+      for (const waiter of waiters) waiter(outcome)
+    }
+  }
+}

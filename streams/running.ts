@@ -1,0 +1,319 @@
+import type { StreamingSettings } from '../config/settings.ts'
+import type { HttpServerInput, HttpServerOutput, KafkaInput } from '../config/shape/stream.ts'
+import type { Clock, Log, Random } from '../config/world.ts'
+import type { Broker } from './broker.ts'
+import { MemoryBroker } from './brokers/brokerMemory.ts'
+import type { Brokers } from './brokers/brokers.ts'
+import type { Budget } from './budget.ts'
+import type { Call } from './call.ts'
+import { inputs, outputs, processors } from './catalogue.ts'
+import type { Clients } from './clients/clients.ts'
+import type { Connections } from './connections.ts'
+import type { Connector, ConnectorTools, Deliver, Input, Output, Process, Step } from './connector.ts'
+import { bufferOf, joiningOf } from './connectors/kafkaInput.ts'
+import { added, Delivery } from './delivery.ts'
+import { readsKafkaAlone } from './document/rules.ts'
+import type { Ending, HubStatus, Source } from './hub/hub.ts'
+import type { Message } from './message.ts'
+import { deliveryOptions, producerOptions } from './options.ts'
+import type { Endpoint, StreamPlan } from './plan.ts'
+import { template } from './processors/template.ts'
+import { type Producer, producer } from './produce/producer.ts'
+import type { Remembered } from './produce/remembered.ts'
+import type { StreamStatus } from './streams.ts'
+
+export interface RunningTools {
+  readonly settings: StreamingSettings
+  readonly clock: Clock
+  readonly log: Log
+  readonly random: Random
+  readonly budget: Budget
+  readonly brokers: Brokers
+  readonly connections: Connections
+  readonly clients: Clients
+  readonly remembered: Remembered
+  /** A secret of this installation for one purpose. */
+  readonly secret: (purpose: string) => Buffer
+}
+
+/** How long a source that runs by itself waits for one delivery; then it tries again. */
+const DELIVER_MS = 30_000
+
+/** One stream of one API, from its start to its end. */
+export class RunningStream {
+  readonly plan: StreamPlan
+  readonly #api: string
+  readonly #tools: RunningTools
+  readonly #producers: Producer[] = []
+  readonly #deliveries: Delivery[] = []
+  readonly #inputs: Input[] = []
+  readonly #outputs: Output[] = []
+  readonly #brokers: Broker[] = []
+  readonly #connectors: ConnectorTools
+  #delivered = 0
+
+  /** @param api id of the API */
+  constructor(plan: StreamPlan, api: string, tools: RunningTools) {
+    const { clock, log, random, brokers } = tools
+    this.plan = plan
+    this.#api = api
+    this.#tools = tools
+    this.#connectors = {
+      clock,
+      log,
+      random,
+      api,
+      stream: plan.name,
+      broker: options => this.#opened(brokers.get(options)),
+      output: connector => this.#output(connector),
+      input: (connector, deliver) => this.#input(connector, deliver)
+    }
+    const { input, output } = plan
+    if (output.kind === 'http_server' && readsKafkaAlone(input)) this.#connect(input, output)
+    else {
+      const sink = this.#kept(this.#outputs, this.#output(output))
+      this.#inputs.push(this.#input(input, this.#through(plan.processors, sink), sink))
+    }
+  }
+
+  /** Answers the call, one way or another. */
+  handle({ kind, of }: Pick<Endpoint, 'kind' | 'of'>, call: Call): void {
+    if (kind === 'produce') this.#producers[of]!.post(call)
+    else if (kind === 'produce_websocket') this.#producers[of]!.websocket(call)
+    else this.#deliveries[of]!.serve(kind, call)
+  }
+
+  status(): StreamStatus {
+    const hub = this.#deliveries.map(delivery => delivery.status()).reduce<HubStatus | null>(sum, null)
+    const fault = [...this.#inputs, ...this.#outputs].map(each => each.fault()).find(each => each !== null) ?? null
+    const { delivered = 0, queued = 0, redelivered = 0, dropped = 0, lag = 0, partitions = 0 } = hub ?? {}
+    return {
+      api_id: this.#api,
+      stream: this.plan.name,
+      state: fault === null ? (hub?.state ?? 'active') : 'degraded',
+      mode: this.#deliveries[0]?.mode ?? (this.#producers.length > 0 ? 'produce' : 'relay'),
+      clients: hub?.clients ?? { sse: 0, websocket: 0, poll: 0 },
+      produced: this.#producers.reduce((sum, { produced }) => sum + produced(), 0),
+      delivered: hub === null ? this.#delivered : delivered,
+      queued,
+      redelivered,
+      dropped,
+      lag,
+      partitions,
+      last_error: fault ?? hub?.lastError ?? null
+    }
+  }
+
+  /** From the sources on: what is under way comes to its end, then the brokers are given back. */
+  async close(why: Ending, spreadMs: number): Promise<void> {
+    await this.#all('inputs', [
+      ...this.#inputs.map(input => input.close()),
+      ...this.#producers.map(each => each.close(why, spreadMs)),
+      ...this.#deliveries.map(delivery => delivery.close(why, spreadMs))
+    ])
+    await this.#all(
+      'outputs',
+      this.#outputs.map(output => output.close())
+    )
+    await this.#all(
+      'brokers',
+      this.#brokers.map(broker => broker.close())
+    )
+  }
+
+  async #all(what: string, closings: readonly Promise<void>[]): Promise<void> {
+    for (const closed of await Promise.allSettled(closings))
+      if (closed.status === 'rejected')
+        this.#tools.log.error('a stream did not close cleanly', {
+          api_id: this.#api,
+          stream: this.plan.name,
+          what,
+          cause: String(closed.reason)
+        })
+  }
+
+  /** Kafka straight to clients: commits follow what the clients have. */
+  #connect(input: Connector, output: Connector): void {
+    const sources = flat(input).map((connector): Source & { options: KafkaInput } => {
+      const options = connector.options as KafkaInput
+      const broker = this.#opened(this.#tools.brokers.get(options))
+      return { broker, joining: joiningOf(options, this.#group()), options }
+    })
+    const steps = [...input.processors, ...this.plan.processors, ...output.processors]
+    this.#deliver(output, sources, bufferOf(sources[0]!.options), steps.map(made))
+  }
+
+  #deliver(
+    { options }: Connector,
+    sources: readonly Source[],
+    buffer: ReturnType<typeof bufferOf>,
+    process: Process[]
+  ): void {
+    const { settings, clock, log, random, budget, clients, secret } = this.#tools
+    const given = deliveryOptions(options as HttpServerOutput)
+    const start = given.start === 'earliest' || given.start === 'latest' ? given.start : null
+    this.#deliveries.push(
+      new Delivery({
+        sources: sources.map(({ broker, joining }) => ({
+          broker,
+          joining: start === null ? joining : { ...joining, start }
+        })),
+        options: given,
+        ...buffer,
+        process,
+        settings,
+        budget,
+        secret: secret(`cursor ${this.#api}`),
+        clock,
+        log,
+        random,
+        api: this.#api,
+        stream: this.plan.name,
+        clients
+      })
+    )
+  }
+
+  #output(connector: Connector): Output {
+    const { kind, processors } = connector
+    const opened =
+      kind === 'http_server' ? this.#feed(connector) : kindOf(outputs, kind).open(connector, this.#connectors)
+    if (processors.length === 0) return opened
+    const process = processors.map(made)
+    return {
+      send: async (messages, call, deadline) => {
+        const changed = messages.map(message => run(process, message))
+        const kept = changed.filter(message => message !== null)
+        const placed = kept.length === 0 ? [] : await opened.send(kept, call, deadline)
+        let next = 0
+        return changed.map(message => (message === null ? null : placed[next++]!))
+      },
+      fault: () => opened.fault(),
+      close: () => opened.close()
+    }
+  }
+
+  /** Clients that no broker stands behind: a topic of its own, in memory and bounded, holds what they have not got yet. */
+  #feed(connector: Connector): Output {
+    const { clock, log, settings } = this.#tools
+    const broker = this.#opened(
+      new MemoryBroker({
+        name: `${this.#api}.${this.plan.name}`,
+        settings: { ...settings.memory, partitions: 1 },
+        durable: null,
+        clock,
+        log
+      })
+    )
+    const options: KafkaInput = { addresses: ['memory://own'], topics: ['messages'] }
+    this.#deliver(connector, [{ broker, joining: joiningOf(options, this.#group()) }], bufferOf(options), [])
+    return {
+      send(messages, _call, deadline) {
+        return broker.produce({
+          topic: 'messages',
+          messages: messages.map(({ key, value, headers }) => ({ key, value, headers, partition: 0 })),
+          acks: 'all',
+          compression: 'none',
+          isIdempotent: false,
+          deadline
+        })
+      },
+      fault: () => null,
+      close: async () => {}
+    }
+  }
+
+  /** @param sink where messages go when nothing stands between: then a producer learns where each one went */
+  #input(connector: Connector, deliver: Deliver, sink?: Output): Input {
+    const { kind, processors } = connector
+    if (kind === 'http_server') {
+      this.#producers.push(
+        this.#producer(connector, sink ?? relay(deliver), sink === undefined ? [] : this.plan.processors)
+      )
+      return { fault: () => null, close: async () => {} }
+    }
+    const process = processors.map(made)
+    const first: Deliver = process.length === 0 ? deliver : messages => deliver(kept(process, messages))
+    return kindOf(inputs, kind).open(connector, first, this.#connectors)
+  }
+
+  #producer({ options, processors }: Connector, output: Output, more: readonly Step[]): Producer {
+    const { clock, log, random, connections, remembered, budget } = this.#tools
+    return producer({
+      options: producerOptions(options as HttpServerInput),
+      process: [...processors, ...more].map(made),
+      output,
+      connections,
+      remembered,
+      budget,
+      clock,
+      log,
+      random,
+      api: this.#api,
+      stream: this.plan.name,
+      template
+    })
+  }
+
+  #through(steps: readonly Step[], sink: Output): Deliver {
+    const process = steps.map(made)
+    return async messages => {
+      const passed = process.length === 0 ? messages : kept(process, messages)
+      if (passed.length > 0) await sink.send(passed, null, this.#tools.clock.now() + DELIVER_MS)
+      this.#delivered += messages.length
+    }
+  }
+
+  #group(): string {
+    return `svc.${this.#api}.${this.plan.name}`
+  }
+
+  #opened(broker: Broker): Broker {
+    return this.#kept(this.#brokers, broker)
+  }
+
+  #kept<T>(list: T[], one: T): T {
+    list.push(one)
+    return one
+  }
+}
+
+const processorKinds = new Map(processors.map(kind => [kind.name, kind]))
+
+function made({ kind, options }: Step): Process {
+  return processorKinds.get(kind)!.make(options)
+}
+
+function run(process: readonly Process[], message: Message): Message | null {
+  let left: Message | null = message
+  for (let i = 0; i < process.length && left !== null; i++) left = process[i]!(left)
+  return left
+}
+
+function kept(process: readonly Process[], messages: readonly Message[]): readonly Message[] {
+  return messages.map(message => run(process, message)).filter(message => message !== null)
+}
+
+function relay(deliver: Deliver): Output {
+  return {
+    send: messages => deliver(messages).then(() => messages.map(() => null)),
+    fault: () => null,
+    close: async () => {}
+  }
+}
+
+/** The connectors that a tree of brokers opens, copies included. */
+function flat(connector: Connector): readonly Connector[] {
+  if (connector.kind !== 'broker') return [connector]
+  const { copies = 1 } = connector.options as { copies?: number }
+  const once = connector.children.flatMap(flat)
+  return Array.from({ length: copies }, () => once).flat()
+}
+
+function kindOf<K extends { readonly name: string }>(list: readonly K[], name: string): K {
+  return list.find(kind => kind.name === name)!
+}
+
+function sum(a: HubStatus | null, b: HubStatus): HubStatus {
+  return a === null ? b : added(a, b)
+}

@@ -1,0 +1,133 @@
+import { createParser } from 'eventsource-parser'
+import t, { type Test } from 'tap'
+import { WebSocket } from 'ws'
+import { api, gateway, rights, type TestGateway, withKey } from '../helpers/gateway.ts'
+
+/** Streams through the whole gateway, on the embedded broker. */
+
+const streaming = { enabled: true, drain_timeout: 0.1, reload_drain: 0.1 }
+const on = { gateway: { streaming }, management: { streaming: { enabled: true } } }
+const memory = { addresses: ['memory://test'] }
+
+/** A streaming API below `/feed/`. */
+function feed(streams: unknown, more: object = {}): Record<string, any> {
+  return { ...api('feed', '', { upstream: { url: '' }, ...more }), 'x-svc-streaming': { streams } }
+}
+
+const topic = (name: string, output: object = {}, input: object = {}) => ({
+  in: { input: { http_server: { path: '/in', ...input } }, output: { kafka: { ...memory, topic: name } } },
+  out: {
+    input: { kafka: { ...memory, topics: [name], consumer_group: `${name}-group` } },
+    output: { http_server: { path: '/poll', stream_path: '/sse', ws_path: '/ws', ...output } }
+  }
+})
+
+/** One SSE client: what it was sent, event by event. */
+async function sse(t: Test, gw: TestGateway, path: string, headers: Record<string, string> = {}) {
+  const stop = new AbortController()
+  t.teardown(() => stop.abort())
+  const answer = await fetch(gw.url + path, { headers: { Accept: 'text/event-stream', ...headers }, signal: stop.signal })
+  const events: { id?: string; event?: string; data: string }[] = []
+  let wake = () => {}
+  const parser = createParser({ onEvent: event => events.push(event) })
+  const ended = (async () => {
+    try {
+      const decoder = new TextDecoder()
+      for await (const chunk of answer.body!) {
+        parser.feed(decoder.decode(chunk, { stream: true }))
+        wake()
+      }
+    } catch (cause) {
+      if (!stop.signal.aborted) throw cause
+    }
+  })()
+  return {
+    answer,
+    events,
+    ended,
+    stop: () => stop.abort(),
+    async until(count: number) {
+      while (events.length < count) await new Promise<void>(resolve => (wake = resolve))
+      return events.map(({ data }) => data)
+    }
+  }
+}
+
+const post = (gw: TestGateway, path: string, body: string, headers: Record<string, string> = {}) =>
+  fetch(gw.url + path, { method: 'POST', body, headers })
+
+t.test('what is posted reaches a client of each transport', async t => {
+  const gw = await gateway(t, { settings: on, apis: [feed(topic('a', { mode: 'broadcast' }))] })
+  const client = await sse(t, gw, '/feed/sse')
+  t.equal(client.answer.status, 200)
+  t.match(client.answer.headers.get('content-type'), /^text\/event-stream/)
+  const socket = new WebSocket(`${gw.url.replace('http', 'ws')}/feed/ws`)
+  t.teardown(() => socket.terminate())
+  const frames: string[] = []
+  socket.on('message', data => frames.push(String(data)))
+  await new Promise(resolve => socket.once('open', resolve))
+  const polled = fetch(`${gw.url}/feed/poll`)
+  while ((await gw.svc('GET', '/svc/streams')).body.streams[1].clients.poll === 0) continue
+  const answer = await post(gw, '/feed/in', 'hello')
+  t.equal(answer.status, 200)
+  t.equal(await answer.text(), '')
+  t.same(await client.until(1), ['hello'])
+  t.equal(await (await polled).text(), 'hello')
+  await post(gw, '/feed/in', 'again\nand again')
+  t.same(await client.until(2), ['hello', 'again\nand again'])
+  while (frames.length < 2) await new Promise(resolve => socket.once('message', resolve))
+  t.same(frames, ['hello', 'again\nand again'])
+})
+
+t.test('messages go round the clients of a group', async t => {
+  const gw = await gateway(t, { settings: on, apis: [feed(topic('b'))] })
+  const clients = await Promise.all([0, 1, 2].map(() => sse(t, gw, '/feed/sse')))
+  for (let i = 0; i < 9; i++) await post(gw, '/feed/in', `m${i}`)
+  await Promise.all(clients.map(client => client.until(3)))
+  for (const { events } of clients) t.equal(events.length, 3)
+  t.same(clients.flatMap(({ events }) => events.map(({ data }) => data)).sort(), Array.from({ length: 9 }, (_, i) => `m${i}`))
+})
+
+t.test('paths that no stream has are 404, and methods and protocols are told', async t => {
+  const gw = await gateway(t, { settings: on, apis: [feed(topic('c'))] })
+  t.same(await (await gw.get('/feed/none')).json(), { error: 'not found' })
+  for (const [method, path, status] of [
+    ['GET', '/feed/none', 404],
+    ['POST', '/feed/post', 404],
+    ['GET', '/feed/in', 405],
+    ['GET', '/feed/ws', 426],
+    ['POST', '/feed/sse', 405]
+  ] as const)
+    t.equal((await fetch(gw.url + path, { method })).status, status, `${method} ${path}`)
+})
+
+t.test('keys, rates and quotas count before the stream, and a stream ends with its key', async t => {
+  const gw = await gateway(t, { settings: on, apis: [feed(topic('d'), { server: withKey })] })
+  t.equal((await post(gw, '/feed/in', 'x')).status, 401)
+  const key = await gw.key({ ...rights('feed'), rate: 3, per: 1000 })
+  const headers = { Authorization: key }
+  const client = await sse(t, gw, '/feed/sse', headers)
+  t.equal(client.answer.status, 200)
+  t.equal((await post(gw, '/feed/in', 'x', headers)).status, 200)
+  t.equal((await post(gw, '/feed/in', 'y', headers)).status, 200)
+  t.equal((await post(gw, '/feed/in', 'z', headers)).status, 429)
+  t.same(await client.until(2), ['x', 'y'])
+  t.equal((await gw.svc('DELETE', `/svc/keys/${key}`)).status, 200)
+  await client.ended
+  t.match(client.events.at(-1), { event: 'svc-error' })
+})
+
+t.test('a reload keeps the clients of streams that stayed the same', async t => {
+  const streams = topic('e', { mode: 'broadcast' })
+  const gw = await gateway(t, { settings: on, apis: [feed(streams)] })
+  const client = await sse(t, gw, '/feed/sse')
+  const other = { input: { http_server: { path: '/other' } }, output: { kafka: { ...memory, topic: 'e' } } }
+  t.equal((await gw.svc('PUT', '/svc/apis/oas/feed', feed({ ...streams, other }))).status, 200)
+  t.equal((await post(gw, '/feed/other', 'still here')).status, 200)
+  t.same(await client.until(1), ['still here'])
+  const off = feed(streams)
+  off['x-svc-api-gateway'].info.state.active = false
+  t.equal((await gw.svc('PUT', '/svc/apis/oas/feed', off)).status, 200)
+  await client.ended
+  t.match(client.events.at(-1), { event: 'svc-error', data: /disabled/ })
+})
