@@ -143,6 +143,7 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const forwarding = proxy({ settings: gateway, upstream, endings: ends, clock, log })
   opened.push(() => forwarding.close())
   const streams = openStreams(settings, { store, events, clock, log, random })
+  opened.push(() => streams.drain())
   opened.push(streamKeys({ streams, keys, policies, changes, clock }))
   const tools: Tools = { settings: gateway, clock, log, keys, counters, events, proxy: forwarding, streams }
   const routes = liveRoutes(api => compileRoute(api, tools))
@@ -324,8 +325,6 @@ function openStreams(settings: Settings, { store, events, clock, log, random }: 
   const { streaming } = settings.gateway
   const budget = new Budget(streaming.budget)
   const connections = new Connections(streaming)
-  // Of this process: names the groups that it reads alone.
-  const node = random.bytes(8).toString('hex')
   return liveStreams({
     isEnabled: streaming.enabled && settings.management.streaming.enabled,
     settings: streaming,
@@ -342,7 +341,7 @@ function openStreams(settings: Settings, { store, events, clock, log, random }: 
       log,
       memory: streaming.memory,
       durable: streaming.memory.durable ? streamLog(store) : null,
-      kafka: options => brokerKafka({ options, clock, log, random, node }),
+      kafka: options => brokerKafka({ options, clock, log }),
       status({ broker, isUp, fault }) {
         if (isUp) events.emit('BrokerUp', `The message broker ${broker} answers again`, {})
         else events.emit('BrokerDown', `The message broker ${broker} is away: ${fault}`, {})

@@ -32,7 +32,7 @@ export class Delivery {
   readonly #groups: readonly ((call: Call) => string)[]
   readonly #options: DeliveryOptions
   readonly #hubs = new Map<string, Hub>()
-  #closing: Promise<void> | null = null
+  #isClosing = false
 
   constructor(given: DeliveryGiven) {
     this.#given = given
@@ -51,10 +51,11 @@ export class Delivery {
     return this.#options.mode
   }
 
-  serve(kind: EndpointKind & ('poll' | 'stream' | 'websocket'), call: Call): void {
+  serve(kind: Exclude<EndpointKind, 'produce' | 'produce_websocket'>, call: Call): void {
     const { clients, api, stream } = this.#given
     const hub = this.#hubOf(call)
-    if (hub === null) return call.refuse(this.#closing === null ? nos.badRequest : nos.draining)
+    if (hub === null) return call.refuse(this.#isClosing ? nos.draining : nos.badRequest)
+    if (kind === 'acknowledge') return clients.acknowledge(call, hub)
     const wants = clientFilter(this.#options.filter, call)
     const filter = wants === null ? null : ({ record }: { readonly record: Arrived }) => wants(record)
     clients.serve(kind, call, hub, this.#options, { api, stream }, filter)
@@ -65,13 +66,14 @@ export class Delivery {
     return all.length === 1 ? all[0]! : all.reduce(added, NOTHING)
   }
 
-  close(why: Ending, spreadMs: number): Promise<void> {
-    this.#closing ??= Promise.all([...this.#hubs.values()].map(hub => hub.close(why, spreadMs))).then(() => {})
-    return this.#closing
+  /** Called again, it ends those that are still there within the shorter time. */
+  async close(why: Ending, spreadMs: number): Promise<void> {
+    this.#isClosing = true
+    await Promise.all([...this.#hubs.values()].map(hub => hub.close(why, spreadMs)))
   }
 
   #hubOf(call: Call): Hub | null {
-    if (this.#closing !== null) return null
+    if (this.#isClosing) return null
     if (this.#options.mode === 'broadcast') return this.#hubs.get('') ?? this.#hub('', this.#plainGroups())
     if (this.#hubs.has('')) return this.#hubs.get('')!
     const groups = this.#groups.map(group => group(call))

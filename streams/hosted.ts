@@ -18,11 +18,18 @@ export function endpointsOf({ name: stream, input, output }: StreamPlan): readon
     ]
   })
   const deliveries = hostedIn(output).flatMap(({ options }, of): Endpoint[] => {
-    const { path, streamPath, wsPath, verbs } = deliveryOptions(options as HttpServerOutput)
+    const { path, streamPath, wsPath, verbs, ack } = deliveryOptions(options as HttpServerOutput)
     return [
       { kind: 'poll', stream, verbs, path, of },
       // Its head alone shows whether it is there; a poll's would take a message.
       { kind: 'stream', stream, verbs: verbs.includes('GET') ? [...verbs, 'HEAD'] : verbs, path: streamPath, of },
+      {
+        kind: 'acknowledge',
+        stream,
+        verbs: ['POST'],
+        path: ack === 'client' && streamPath !== '' ? `${streamPath}/ack` : '',
+        of
+      },
       { kind: 'websocket', stream, verbs: ['GET'], path: wsPath, of }
     ]
   })

@@ -26,13 +26,19 @@ export interface LiveGiven extends RunningTools {
 export function liveStreams(given: LiveGiven): Streams {
   const { settings, log, connections, clients } = given
   const apis = new Map<string, LiveApi>()
-  /** Those that are closing, until they are closed. */
-  const ending = new Set<Promise<void>>()
+  /** Those that are closing, until they are closed, by the id of their API. */
+  const ending = new Map<Promise<void>, { readonly id: string; readonly stream: RunningStream }>()
   let isDraining = false
 
-  function end(stream: RunningStream, why: 'changed' | 'disabled' | 'stopping', seconds: number): void {
+  function end(id: string, stream: RunningStream, why: 'changed' | 'disabled' | 'stopping', seconds: number): void {
     const closed = stream.close(why, seconds * 1000).finally(() => ending.delete(closed))
-    ending.add(closed)
+    ending.set(closed, { id, stream })
+  }
+
+  /** What an API has left, earlier versions that still drain included, ends at once. */
+  function stop(id: string, left: Iterable<RunningStream>): void {
+    const draining = [...ending.values()].filter(each => each.id === id).map(({ stream }) => stream)
+    for (const stream of new Set([...left, ...draining])) end(id, stream, 'disabled', 0)
   }
 
   function start(api: StreamingApi, before: LiveApi | undefined): LiveApi {
@@ -61,18 +67,21 @@ export function liveStreams(given: LiveGiven): Streams {
       for (const id of removed) {
         const old = apis.get(id)
         apis.delete(id)
-        for (const stream of old?.running.values() ?? []) end(stream, 'disabled', 0)
+        stop(id, old?.running.values() ?? [])
       }
       for (const api of changed) {
         const old = apis.get(api.id)
         const fresh = api.isActive && api.plans.length > 0 ? start(api, old) : null
-        if (fresh === null) apis.delete(api.id)
-        else apis.set(api.id, fresh)
+        if (fresh === null) {
+          apis.delete(api.id)
+          stop(api.id, old?.running.values() ?? [])
+          continue
+        }
+        apis.set(api.id, fresh)
         for (const [name, stream] of old?.running ?? []) {
-          const now = fresh?.running.get(name)
-          if (now === stream) continue
-          if (now === undefined) end(stream, 'disabled', 0)
-          else end(stream, 'changed', settings.reload_drain)
+          const now = fresh.running.get(name)
+          if (now === undefined) end(api.id, stream, 'disabled', 0)
+          else if (now !== stream) end(api.id, stream, 'changed', settings.reload_drain)
         }
       }
     },
@@ -100,9 +109,9 @@ export function liveStreams(given: LiveGiven): Streams {
       if (isDraining) return
       isDraining = true
       connections.drain()
-      for (const { running } of apis.values())
-        for (const stream of running.values()) end(stream, 'stopping', settings.drain_timeout)
-      while (ending.size > 0) await Promise.all(ending)
+      for (const [id, { running }] of apis)
+        for (const stream of running.values()) end(id, stream, 'stopping', settings.drain_timeout)
+      while (ending.size > 0) await Promise.all(ending.keys())
       clients.close()
       await given.brokers.close()
     }

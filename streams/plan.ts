@@ -11,7 +11,7 @@ export interface StreamPlan {
 }
 
 /** What a path of an `http_server` does. */
-export type EndpointKind = 'produce' | 'produce_websocket' | 'poll' | 'stream' | 'websocket'
+export type EndpointKind = 'produce' | 'produce_websocket' | 'poll' | 'stream' | 'acknowledge' | 'websocket'
 
 /** One path of a stream. */
 export interface Endpoint {

@@ -140,7 +140,7 @@ export class RunningStream {
       return { broker, joining: joiningOf(options, this.#group()), options }
     })
     const steps = [...input.processors, ...this.plan.processors, ...output.processors]
-    this.#deliver(output, sources, bufferOf(sources[0]!.options), steps.map(made))
+    this.#deliver(output, sources, least(sources.map(({ options }) => bufferOf(options))), steps.map(made))
   }
 
   #deliver(
@@ -308,6 +308,16 @@ function flat(connector: Connector): readonly Connector[] {
   const { copies = 1 } = connector.options as { copies?: number }
   const once = connector.children.flatMap(flat)
   return Array.from({ length: copies }, () => once).flat()
+}
+
+/** One hub reads all of them: the tightest bounds count. */
+function least(bounds: readonly ReturnType<typeof bufferOf>[]): ReturnType<typeof bufferOf> {
+  return {
+    commitMs: Math.min(...bounds.map(({ commitMs }) => commitMs)),
+    bufferMessages: Math.min(...bounds.map(({ bufferMessages }) => bufferMessages)),
+    bufferBytes: Math.min(...bounds.map(({ bufferBytes }) => bufferBytes)),
+    checkpointLimit: Math.min(...bounds.map(({ checkpointLimit }) => checkpointLimit))
+  }
 }
 
 function kindOf<K extends { readonly name: string }>(list: readonly K[], name: string): K {

@@ -144,15 +144,18 @@ function summary(received: Received): string {
 }
 
 export function failures(name: string, rounds: readonly Received[]): string[] {
+  return faults(rounds).map(text => `${name}: ${text}`)
+}
+
+export function faults(rounds: readonly Received[]): string[] {
   const sum = (of: 'missing' | 'repeated' | 'lost' | 'refused') => rounds.reduce((all, round) => all + round[of], 0)
-  const wrong = [
+  return [
     ...(rounds.some(({ messages }) => messages === 0) ? ['no message came'] : []),
     ...(sum('missing') > 0 ? [`${figure(sum('missing'))} messages are missing`] : []),
     ...(sum('repeated') > 0 ? [`${figure(sum('repeated'))} came more than once`] : []),
     ...(sum('lost') > 0 ? [`${figure(sum('lost'))} connections ended`] : []),
     ...(sum('refused') > 0 ? [`${figure(sum('refused'))} messages were not accepted`] : [])
   ]
-  return wrong.map(text => `${name}: ${text}`)
 }
 
 const head = ['messages/s', 'CPU µs/message', 'writes/message', 'RSS MiB', 'receiver busy']

@@ -3,6 +3,7 @@ import type { Call } from '../call.ts'
 import type { Connections } from '../connections.ts'
 import type { Client, Ending, From, Hub, Seat } from '../hub/hub.ts'
 import type { DeliveryOptions } from '../options.ts'
+import { AckDesk } from './acknowledging.ts'
 import { EventStream, headPairs, LineStream, lineType } from './eventStream.ts'
 import { Poll } from './poll.ts'
 import { askedOf } from './pollWords.ts'
@@ -28,6 +29,8 @@ export interface Clients {
     about: About,
     filter: Wants
   ): void
+  /** `POST …/ack`: an event stream's client acknowledges. Answers the call. */
+  acknowledge(call: Call, hub: Hub): void
   /** Stops the clients' timer; they are to be closed before. */
   close(): void
 }
@@ -42,23 +45,24 @@ export function clients(tools: { clock: Clock; log: Log; random: Random; connect
   const { clock, log, random, connections } = tools
   const wheel = new Wheel(clock)
   const shared = { log, random, wheel }
+  const desk = new AckDesk()
 
   /** False: it was refused. */
-  function admit(guest: Guest, call: Call, hub: Hub, from: From | null): Seat | null {
+  function admit(guest: Guest, call: Call, hub: Hub, from: From | null): boolean {
     const leave = connections.enter(call, (why: Ending) => guest.close(why))
     if (typeof leave !== 'function') {
       call.refuse(leave)
-      return null
+      return false
     }
     const seat = hub.join(guest, from)
     if ('status' in seat) {
       leave()
       call.refuse(seat)
-      return null
+      return false
     }
     guest.admitted(seat, leave)
     call.onClose(() => guest.ended())
-    return seat
+    return true
   }
 
   return {
@@ -76,25 +80,23 @@ export function clients(tools: { clock: Clock; log: Log; random: Random; connect
       const position = positionOf(call, options, query, asked?.cursor ?? null)
       if ('status' in position) return call.refuse(position)
 
-      const enter = (guest: Guest): boolean => {
-        const seat = admit(guest, call, hub, position.from)
-        if (seat !== null && position.acknowledged !== null) seat.acknowledge(position.acknowledged)
-        return seat !== null
-      }
+      const enter = (guest: Guest) => admit(guest, call, hub, position.from)
       if (asked !== null) {
         const poll = new Poll(call, options, about, asked, tools, filter)
         if (enter(poll)) poll.begin()
       } else if (kind === 'websocket') {
         const client = new WebSocketClient(call, options, about, shared, filter)
         if (enter(client)) client.begin()
-      } else if (isEvents) {
-        const client = new EventStream(call, options, about, shared, filter)
-        if (enter(client)) client.begin(query)
       } else {
-        const client = new LineStream(call, options, about, shared, filter)
-        if (enter(client)) client.begin()
+        const client = isEvents
+          ? new EventStream(call, options, about, shared, filter)
+          : new LineStream(call, options, about, shared, filter)
+        if (!enter(client)) return
+        if (options.ack === 'client') client.onEnd(desk.add(hub, client))
+        client.begin(query)
       }
     },
+    acknowledge: (call, hub) => desk.take(call, hub),
     close: () => wheel.close()
   }
 }

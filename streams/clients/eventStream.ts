@@ -89,7 +89,7 @@ export class EventStream extends EndlessAnswer {
     if (text !== '' && this.state === 'open') this.text(text)
   }
 
-  protected gapBytes(missed: number | null, cursor: string): Buffer {
+  protected gapBytes(missed: number | null, cursor: string | null): Buffer {
     return around(event('svc-gap', cursor, JSON.stringify({ missed })), EMPTY, '', this.isChunked)
   }
 
@@ -117,7 +117,7 @@ export class LineStream extends EndlessAnswer {
     this.opened()
   }
 
-  protected gapBytes(missed: number | null, cursor: string): Buffer | null {
+  protected gapBytes(missed: number | null, cursor: string | null): Buffer | null {
     if (!this.options.envelope) return null
     return around(JSON.stringify({ type: 'gap', missed, id: cursor }), EMPTY, '\n', this.isChunked)
   }

@@ -44,6 +44,8 @@ export class Poll implements Client {
   readonly #items: Item[] = []
   /** All that was taken, those without bytes included. */
   #taken = 0
+  /** Cursor of the last of them. */
+  #last: string | null = null
   #bytes = 0
   #missed = 0
   #gapCursor: string | null = null
@@ -88,6 +90,7 @@ export class Poll implements Client {
 
   take(item: Item): void {
     this.#taken++
+    this.#last = item.cursor
     // A tombstone has no bytes to answer with, nor has what the stream drops from envelopes.
     const hasBytes = this.#asked.limit === 0 ? item.record.value !== null : encoded(item, this.format).length > 0
     if (!hasBytes) return
@@ -111,7 +114,7 @@ export class Poll implements Client {
     this.#isSettling = false
     if (this.#isAnswered || this.#hasEnded) return
     if (this.#items.length > 0) return this.#charge()
-    this.#seat!.written(this.#taken)
+    this.#delivered()
     this.#taken = 0
   }
 
@@ -176,7 +179,7 @@ export class Poll implements Client {
   /** Behind the last message that is answered, so that the next poll goes on there. */
   #cursor(): string | null {
     for (let i = this.#items.length - 1; i >= 0; i--) if (this.#items[i]!.cursor !== null) return this.#items[i]!.cursor
-    return this.#seat!.cursor() ?? this.#gapCursor
+    return this.#seat!.cursor() ?? (this.#gapCursor || null)
   }
 
   #stopWaiting(): void {
@@ -200,6 +203,11 @@ export class Poll implements Client {
     this.#call.refuse(endings[why])
   }
 
+  #delivered(): void {
+    this.#seat!.written(this.#taken)
+    if (this.#options.ack === 'client' && this.#last !== null) this.#seat!.acknowledge(this.#last)
+  }
+
   /** The answer or the connection has closed. */
   ended(): void {
     if (this.#hasEnded) return
@@ -207,11 +215,7 @@ export class Poll implements Client {
     this.#stopWaiting()
     const seat = this.#seat!
     const messages = this.#why === 'answered' && this.#call.res.writableFinished ? this.#items.length : 0
-    if (messages > 0) {
-      seat.written(this.#taken)
-      const { cursor } = this.#items[messages - 1]!
-      if (this.#options.ack === 'client' && cursor !== null) seat.acknowledge(cursor)
-    }
+    if (messages > 0) this.#delivered()
     this.#leave!()
     seat.leave()
     this.#log.info('stream connection ended', {

@@ -4,22 +4,21 @@ import type { DeliveryOptions } from '../options.ts'
 import { type No, no, nos } from '../refusals.ts'
 
 export interface Position {
+  /** Null: where the stream lets everybody begin. */
   readonly from: From | null
-  /** In `ack: client`: the client has everything up to this id. */
-  readonly acknowledged: string | null
 }
 
 /** Names by which clients without control of their headers say where they were. */
 const NAMES = ['last_event_id', 'lastEventId', 'evs_last_event_id'] as const
 const MOST_CURSOR = 4096
 const INSTANT = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?$/
-const START = { from: null, acknowledged: null }
+const START: Position = { from: null }
 
 const noSeek = no(nos.badRequest.code, 400, '`from` is not allowed here')
 const badFrom = no(nos.badRequest.code, 400, '`from` must be `earliest`, `latest` or a time (ISO 8601)')
 
 /**
- * Where a client wants to begin (facts/streams R13, R16). A cursor goes before `from`: an event source that comes again
+ * Where a client wants to begin (facts/streams R13). A cursor goes before `from`: an event source that comes again
  * repeats its address, and has got further since.
  * @param cursor of a poll, which goes before all
  */
@@ -35,10 +34,10 @@ export function positionOf(
   if (seek === false) return badFrom
   const last = cursor ?? lastOf(call, query)
   if (last !== null && last.length > MOST_CURSOR) return nos.badCursor
-  if (options.mode !== 'broadcast')
-    return last !== null && options.ack === 'client' ? { from: null, acknowledged: last } : START
-  if (cursor !== null || (last !== null && options.resume)) return { from: { cursor: last! }, acknowledged: null }
-  return seek === null ? START : { from: seek, acknowledged: null }
+  // What a client of a group had and did not acknowledge has gone back to the others.
+  if (options.mode !== 'broadcast') return START
+  if (cursor !== null || (last !== null && options.resume)) return { from: { cursor: last! } }
+  return seek === null ? START : { from: seek }
 }
 
 function lastOf(call: Call, query: URLSearchParams): string | null {

@@ -43,10 +43,15 @@ export abstract class PushClient implements Client, Watched {
   readonly #about: About
   readonly #out: Outbox
   #leave: (() => void) | null = null
+  #ended: (() => void) | null = null
   #why: Ending | 'silent' = 'left'
   /** Gone for good and not told yet; -1: nobody knows how many. */
   #missed = 0
+  /** Where it goes on behind them; '': nobody knows. Null: nothing is to be told. */
   #gapCursor: string | null = null
+  /** With `ack: client`: the last message that it saw and has not acknowledged, and one behind it that it never sees. */
+  #shown: string | null = null
+  #unseen: string | null = null
 
   /** The head of the answer. */
   #isOut = false
@@ -77,7 +82,7 @@ export abstract class PushClient implements Client, Watched {
   }
 
   /** Says a gap in the transport's words; null: it has none. */
-  protected abstract gapBytes(missed: number | null, cursor: string): Buffer | null
+  protected abstract gapBytes(missed: number | null, cursor: string | null): Buffer | null
   /** Says the ending and ends the connection; the head of the answer is out. */
   protected abstract finish(why: Ending): void
   /** A sign of life when it is due. */
@@ -109,7 +114,41 @@ export abstract class PushClient implements Client, Watched {
 
   take(item: Item): void {
     const bytes = encoded(item, this.format)
+    if (this.options.ack === 'client') this.#expect(item.cursor, bytes.length > 0)
     this.#out.add(bytes, 1, bytes.length === 0 ? 0 : 1)
+  }
+
+  #expect(cursor: string | null, isShown: boolean): void {
+    if (isShown) this.#shown = cursor
+    this.#unseen = isShown ? null : cursor
+  }
+
+  get key(): string {
+    return this.call.key
+  }
+
+  /**
+   * The client has everything up to this id; false: it is not under way, as when it comes late or twice. What the client
+   * never saw behind that it cannot acknowledge itself.
+   */
+  acknowledge(id: string): boolean {
+    if (this.state === 'ended' || !this.seat!.acknowledge(id)) return false
+    if (id === this.#shown) {
+      this.#shown = null
+      this.#passUnseen()
+    }
+    return true
+  }
+
+  /** Called once, when the connection has ended. */
+  onEnd(listener: () => void): void {
+    this.#ended = listener
+  }
+
+  #passUnseen(): void {
+    if (this.#unseen === null || this.#shown !== null) return
+    this.seat!.acknowledge(this.#unseen)
+    this.#unseen = null
   }
 
   takeAll(batch: Batch): void {
@@ -147,6 +186,7 @@ export abstract class PushClient implements Client, Watched {
   delivered(count: number): void {
     if (this.state === 'ended') return
     if (count > 0) this.seat!.written(count)
+    this.#passUnseen()
     this.#regain()
   }
 
@@ -164,7 +204,7 @@ export abstract class PushClient implements Client, Watched {
   }
 
   #tellGap(): void {
-    const bytes = this.gapBytes(this.#missed < 0 ? null : this.#missed, this.#gapCursor!)
+    const bytes = this.gapBytes(this.#missed < 0 ? null : this.#missed, this.#gapCursor || null)
     this.#missed = 0
     this.#gapCursor = null
     if (bytes === null) return
@@ -199,6 +239,7 @@ export abstract class PushClient implements Client, Watched {
     this.state = 'ended'
     this.tools.wheel.delete(this)
     this.#leave!()
+    this.#ended?.()
     this.seat!.leave()
     const { call } = this
     // Its handshake was refused, or it left before its answer began.

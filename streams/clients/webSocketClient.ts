@@ -63,8 +63,7 @@ export class WebSocketClient extends PushClient {
     if (this.state !== 'open' || (!this.#isSpoken && this.options.ack !== 'client')) return
     const id = isBinary ? null : acknowledged(data)
     if (id !== null) {
-      // Of an id that is not under way any more nobody needs to hear: acknowledgements may come late, and twice.
-      if (this.options.ack === 'client') this.seat!.acknowledge(id)
+      if (this.options.ack === 'client') this.acknowledge(id)
     } else if (this.#isSpoken && this.startClosing('protocol')) {
       this.say(textFrame('{"type":"error","code":"protocol","message":"only acknowledgements are expected"}'))
       this.#ws!.close(isBinary ? 1003 : 1008, farewell('protocol', this.tools.random))
@@ -76,7 +75,7 @@ export class WebSocketClient extends PushClient {
     return this.#ws!.readyState === OPEN
   }
 
-  protected gapBytes(missed: number | null, cursor: string): Buffer | null {
+  protected gapBytes(missed: number | null, cursor: string | null): Buffer | null {
     if (this.format === formatsOf(this.options).values) return null
     return textFrame(JSON.stringify({ type: 'gap', missed, id: cursor }))
   }

@@ -59,7 +59,7 @@ class Fan implements Output {
       case 'fan_out':
         return this.#all(i => this.#lasting(i, messages, call, deadline))
       case 'fan_out_fail_fast':
-        return this.#all(i => this.#once(i, messages, call, deadline))
+        return this.#hasty(i => this.#once(i, messages, call, deadline))
       case 'fan_out_sequential':
         return this.#each(i => this.#lasting(i, messages, call, deadline))
       case 'fan_out_sequential_fail_fast':
@@ -77,15 +77,21 @@ class Fan implements Output {
     }
   }
 
-  /** All at once. The worst is told once all have ended: then nothing of it is under way. */
+  /** All at once, until all have ended: then nothing of it is under way. */
   async #all(send: (i: number) => Promise<Sent>): Promise<Sent> {
-    if (this.#pattern === 'fan_out_fail_fast') return (await Promise.all(this.#outputs.map((_, i) => send(i))))[0]!
     const results = await Promise.allSettled(this.#outputs.map((_, i) => send(i)))
-    const failed = results
-      .filter(({ status }) => status === 'rejected')
-      .map(result => (result as PromiseRejectedResult).reason)
+    const failed = results.flatMap(result => (result.status === 'rejected' ? [result.reason] : []))
     if (failed.length > 0) throw judged(failed, failed.length < results.length)
     return (results[0] as PromiseFulfilledResult<Sent>).value
+  }
+
+  /** The first failure is told at once; what the others do then nobody waits for. */
+  async #hasty(send: (i: number) => Promise<Sent>): Promise<Sent> {
+    try {
+      return (await Promise.all(this.#outputs.map((_, i) => send(i))))[0]!
+    } catch (cause) {
+      throw judged([cause], this.#outputs.length > 1)
+    }
   }
 
   async #each(send: (i: number) => Promise<Sent>): Promise<Sent> {

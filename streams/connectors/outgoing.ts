@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { lookup } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
@@ -20,7 +21,8 @@ export interface Tls {
 /** How a connector's texts may be made. `own`: there is no request whose variables could be filled in. */
 export type Texts = 'own' | 'of a request'
 
-const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+/** Names of headers and subprotocols (RFC 9110 §5.6.2). */
+export const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 /** They belong to the connection. */
 const FRAMING = [
   'connection',
@@ -101,10 +103,19 @@ export function checkTls(tls: Tls | undefined, url: string, fault: Fault): void 
   for (const [i, { cert, key }] of (tls.client_certs ?? []).entries())
     if (!cert || !key) fault(`/tls/client_certs/${i}`, 'needs cert and key')
   try {
+    // A context takes authorities that it cannot read, and then believes none.
+    if (tls.root_cas) authorities(tls.root_cas)
     createSecureContext(secureOptions(tls))
   } catch (cause) {
     fault('/tls', `cannot be used: ${cause instanceof Error ? cause.message : String(cause)}`)
   }
+}
+
+/** @throws when one cannot be read, or there is none */
+function authorities(text: string): void {
+  const all = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g)
+  if (all === null) throw new Error('root_cas holds no certificate in PEM')
+  for (const one of all) new X509Certificate(one)
 }
 
 function secureOptions({ root_cas, client_certs = [] }: Tls): SecureContextOptions {

@@ -1,7 +1,18 @@
+import type { LookupFunction } from 'node:net'
 import { type ClientOptions, WebSocket } from 'ws'
 import type { ConnectorTools, Fault } from '../connector.ts'
 import { backoffMs } from './backoff.ts'
-import { checkHeaders, checkText, checkTls, checkUrl, messageOf, safeLookup, type Tls, tlsOptions } from './outgoing.ts'
+import {
+  checkHeaders,
+  checkText,
+  checkTls,
+  checkUrl,
+  messageOf,
+  safeLookup,
+  type Tls,
+  TOKEN,
+  tlsOptions
+} from './outgoing.ts'
 
 /** What both sides of `websocket` share: a connection to a server elsewhere that comes again when it breaks. */
 
@@ -28,10 +39,26 @@ export function checkSocket(options: unknown, fault: Fault): void {
   checkUrl(given.url, ['ws:', 'wss:'], 'own', fault)
   if (given.url.includes('#')) fault('/url', 'must not hold a fragment')
   checkHeaders(given.headers ?? {}, 'own', fault)
+  for (const name of Object.keys(given.headers ?? {}))
+    if (/^sec-websocket-(?!protocol$)/i.test(name)) fault(`/headers/${name}`, 'is set by the gateway alone')
+  const names = protocolsOf(given.headers ?? {})
+  if (new Set(names).size < names.length || !names.every(name => TOKEN.test(name)))
+    fault('/headers', 'has subprotocols that are no names, or twice the same')
   checkTls(given.tls, given.url, fault)
   if (given.open_message !== undefined) checkText('/open_message', given.open_message, 'own', fault)
   if (given.open_message === undefined && given.open_message_type !== undefined)
     fault('/open_message_type', 'has its place with open_message')
+}
+
+/** ws takes subprotocols apart from other headers: only then it accepts the one that the server chooses. */
+function protocolsOf(headers: Readonly<Record<string, string>>): string[] {
+  return Object.entries(headers)
+    .filter(([name]) => isProtocol(name))
+    .flatMap(([, text]) => text.split(',').map(one => one.trim()))
+}
+
+function isProtocol(name: string): boolean {
+  return name.toLowerCase() === 'sec-websocket-protocol'
 }
 
 /** Who uses the connection. */
@@ -74,8 +101,8 @@ export class OutgoingSocket {
   open(): void {
     this.#cancelRetry = null
     const { url, headers = {}, tls, max_message_size = 0 } = this.#options
-    const options: ClientOptions = {
-      headers,
+    const options: ClientOptions & { lookup: LookupFunction } = {
+      headers: Object.fromEntries(Object.entries(headers).filter(([name]) => !isProtocol(name))),
       followRedirects: false,
       handshakeTimeout: HANDSHAKE_MS,
       perMessageDeflate: false,
@@ -83,7 +110,7 @@ export class OutgoingSocket {
       lookup: safeLookup,
       ...tlsOptions(tls)
     }
-    const socket = new WebSocket(url, options)
+    const socket = new WebSocket(url, protocolsOf(headers), options)
     this.#socket = socket
     let cause = 'the connection was closed'
     socket.on('error', error => {

@@ -32,6 +32,7 @@ const PLACES = {
   produce_websocket: { side: 'input', name: 'ws_path' },
   poll: { side: 'output', name: 'path' },
   stream: { side: 'output', name: 'stream_path' },
+  acknowledge: { side: 'output', name: 'acknowledgements of stream_path' },
   websocket: { side: 'output', name: 'ws_path' }
 } as const
 

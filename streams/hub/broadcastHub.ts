@@ -120,7 +120,7 @@ class BroadcastHub implements Hub {
     const seen = this.#cursors.read(from.cursor)
     if (seen === null) return null
     if (seen.timestamp !== null) return { kind: 'time', ms: seen.timestamp }
-    return { kind: 'vector', offsets: seen.offsets, text: from.cursor }
+    return { kind: 'vector', seen, text: from.cursor }
   }
 
   /** The last client has left: the window stays a while for those who come again. */

@@ -8,7 +8,12 @@ import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'no
 
 /** What a cursor says: the next offset by topic and partition, or a time. */
 export type Seen =
-  | { readonly offsets: readonly ReadonlyMap<number, number>[]; readonly timestamp: null }
+  | {
+      readonly offsets: readonly ReadonlyMap<number, number>[]
+      /** We made it: what it names exists. */
+      readonly isSigned: boolean
+      readonly timestamp: null
+    }
   | { readonly timestamp: number }
 
 /** Of a cursor and of what is read as one, in characters. */
@@ -50,10 +55,10 @@ export class Cursors {
     const [, signed, signature] = match
     if (signature === undefined ? !this.#allowSeek : !this.#isSigned(signed!, signature)) return null
     const body = signed!.slice(2)
-    return body.startsWith('t') ? timeOf(body) : this.#offsetsOf(body)
+    return body.startsWith('t') ? timeOf(body) : this.#offsetsOf(body, signature !== undefined)
   }
 
-  #offsetsOf(body: string): Seen | null {
+  #offsetsOf(body: string, isSigned: boolean): Seen | null {
     const groups = body.split('~')
     if (body === '' || groups.length > this.#topics) return null
     const offsets: Map<number, number>[] = []
@@ -69,7 +74,7 @@ export class Cursors {
       }
       offsets.push(byPartition)
     }
-    return { offsets, timestamp: null }
+    return { offsets, isSigned, timestamp: null }
   }
 
   #signature(text: string): string {

@@ -193,19 +193,23 @@ export class GroupSource {
     for (const [key, queue] of this.queues) if (!named.has(key)) this.#lose(key, queue)
     for (const position of positions) this.#gain(position)
     this.isAssigned = true
+    if (this.#source.joining.start === 'latest') void this.commit()
     this.#asked = 0
     this.learnHighs()
     this.#host.changed()
   }
 
   /**
-   * A partition that stays goes on with what it has, and what comes once more is known by its offset. Unless the log is another: it
-   * begins before our commit (made anew), or behind all we have seen (another member went on).
+   * A partition that stays goes on with what it has, and what comes once more is known by its offset; a position further on only says that
+   * nothing lies between (markers of transactions, say). Unless it begins before our commit: then the log was made anew.
    */
   #gain({ topic, partition, offset }: Position): void {
     const key = keyOf(topic, partition)
     const old = this.queues.get(key)
-    if (old !== undefined && offset >= old.committed && offset <= old.end) return
+    if (old !== undefined && offset >= old.committed) {
+      old.end = Math.max(old.end, offset)
+      return
+    }
     if (old !== undefined) this.#lose(key, old)
     // A group that begins at the end has no commit: until it has one, each new beginning would skip what came meanwhile.
     const isUnpinned = this.#source.joining.start === 'latest'

@@ -57,6 +57,7 @@ export class Frames {
   #ending: Ending | null = null
   #isClosed = false
   #isGoingOn = false
+  #isOver = false
   /** What came so far. */
   messages = 0
   bytes = 0
@@ -73,8 +74,10 @@ export class Frames {
     socket.on('pong', () => {
       this.#missed = 0
     })
-    // What follows from it is a close.
-    socket.on('error', () => {})
+    // A close follows from it.
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code?.startsWith('WS_ERR') === true) this.#ending ??= 'protocol'
+    })
     socket.on('close', () => {
       this.#isClosed = true
       this.#rest()
@@ -209,8 +212,14 @@ export class Frames {
 
   #rest(): void {
     if (this.#slots.length > 0 || this.#waiting.length > 0) return
-    if (this.#isClosed) this.#over(this)
+    if (this.#isClosed) this.#finish()
     else if (this.#ending !== null) this.#shut()
     else if (this.#socket.isPaused && !this.#isFull) this.#socket.resume()
+  }
+
+  #finish(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#over(this)
   }
 }

@@ -208,10 +208,12 @@ export class Post implements Recipient {
 
   #success(results: readonly Result[]): Outcome {
     const { options, answerPairs } = this.#production
-    const pairs = answerPairs(this.#call)
-    if (!options.returnsRecord || options.isAsync) return { status: options.status, pairs, body: null }
+    const plain = answerPairs(this.#call)
+    if (!options.returnsRecord || options.isAsync) return { status: options.status, pairs: plain, body: null }
     const body = Buffer.from(JSON.stringify(this.#isOne ? told(results[0]!) : results.map(told)))
-    pairs.push('Content-Type', 'application/json')
+    const pairs = ['Content-Type', 'application/json']
+    for (let i = 0; i < plain.length; i += 2)
+      if (plain[i]!.toLowerCase() !== 'content-type') pairs.push(plain[i]!, plain[i + 1]!)
     const bad = results.filter(isRefusal)
     if (bad.length === 0) return { status: options.status, pairs, body }
     const { status, pairs: own } = worst(bad)

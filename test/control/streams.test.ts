@@ -45,7 +45,9 @@ t.test('patches at the same time lose nothing', async t => {
   await gw.api('POST', PATH, feed('a'))
   const names = Array.from({ length: 20 }, (_, i) => `s${i}`)
   const patches = names.map(name =>
-    gw.api('PATCH', `${PATH}/a`, { [EXTENSION]: { streams: { [name]: { input, output } } } })
+    gw.api('PATCH', `${PATH}/a`, {
+      [EXTENSION]: { streams: { [name]: { input: { http_server: { path: `/${name}` } }, output } } }
+    })
   )
   for (const { status } of await Promise.all(patches)) t.equal(status, 200)
   const { streams } = (await gw.api('GET', `${PATH}/a`)).body[EXTENSION]
@@ -146,13 +148,13 @@ t.test('what stands in x-svc-streaming is known, whole and safe, or refused wher
       [{ streams: one({ output: { [kind]: {} } }) }, `/streams/s/output/${kind}`, /unsafe/] as [unknown, string, RegExp]
     ]),
     [
-      { streams: one({ pipeline: { processors: [{ mapping: 'root = this' }, { subprocess: {} }] } }) },
+      { streams: one({ pipeline: { processors: [{ filter: 'true' }, { subprocess: {} }] } }) },
       '/streams/s/pipeline/processors/1/subprocess',
       /unsafe/
     ],
     [
-      { streams: one({ input: { ...input, processors: [{ branch: { processors: [{ command: {} }] } }] } }) },
-      '/streams/s/input/processors/0/branch/processors/0/command',
+      { streams: one({ input: { ...input, processors: [{ command: {} }] } }) },
+      '/streams/s/input/processors/0/command',
       /unsafe/
     ],
     [
@@ -177,7 +179,90 @@ t.test('what stands in x-svc-streaming is known, whole and safe, or refused wher
     [{ streams: one({ input: { http_client: { url: 'http://a.example', verb: 'GET' } } }) }, null],
     [{ streams: one({ input: { websocket: { url: 'ws://a.example' }, label: 'in' } }) }, null],
     [{ streams: one({ output: deep(10) }) }, null],
-    [{ streams: one({ pipeline: { threads: -1, processors: [{ bloblang: 'root = this', label: 'x' }] } }) }, null],
+    [
+      { streams: one({ pipeline: { processors: [{ bloblang: 'root = this' }] } }) },
+      '/streams/s/pipeline/processors/0/bloblang',
+      /there are/
+    ],
+    [{ streams: one({ pipeline: { threads: -1, processors: [{ filter: 'value.id > 1', label: 'x' }] } }) }, null],
+    [
+      { streams: one({ pipeline: { processors: [{ filter: 'value.id >' }] } }) },
+      '/streams/s/pipeline/processors/0/filter'
+    ],
+    // Two endpoints that would take one request.
+    [{ streams: { a: { input, output }, b: { input, output } } }, '/streams/b/input', /POST \/in .* stream a$/],
+    [
+      { streams: { a: { input: { http_server: {} }, output }, b: { input: { http_server: {} }, output } } },
+      '/streams/b/input'
+    ],
+    [
+      { streams: one({ output: { http_server: { path: '/x', stream_path: '/x' } } }) },
+      '/streams/s/output',
+      /this stream/
+    ],
+    [{ streams: one({ output: { http_server: { path: '/{a}/y', ws_path: '/{b}/y' } } }) }, '/streams/s/output'],
+    [{ streams: one({ output: { http_server: { path: '/in', ws_path: '' } } }) }, null],
+    [{ streams: { a: { input: { http_server: { path: '/{id}' } }, output }, b: { input, output } } }, null],
+    // Rules that no shape can tell.
+    [
+      { streams: one({ input: { http_server: { path: '', ws_path: '' } } }) },
+      '/streams/s/input/http_server',
+      /no path/
+    ],
+    [{ streams: one({ input: { http_server: { path: '/a/../b' } } }) }, '/streams/s/input/http_server/path'],
+    [{ streams: one({ input: { http_server: { path: '/{a}/{a}' } } }) }, '/streams/s/input/http_server/path', /twice/],
+    [
+      { streams: one({ input: { http_server: { path: '/a', timeout: '0s' } } }) },
+      '/streams/s/input/http_server/timeout'
+    ],
+    [
+      { streams: one({ input: { http_server: { path: '/a', sync_response: { status: '500' } } } }) },
+      '/streams/s/input/http_server/sync_response/status'
+    ],
+    [
+      {
+        streams: one({ input: { http_server: { path: '/a', sync_response: { headers: { 'Content-Length': '1' } } } } })
+      },
+      '/streams/s/input/http_server/sync_response/headers/Content-Length'
+    ],
+    [
+      { streams: one({ input: { http_server: { path: '/a', key: '$secret_env.HOME' } } }) },
+      '/streams/s/input/http_server/key'
+    ],
+    [
+      { streams: one({ input: { http_server: { path: '/a', async: true, return: 'record' } } }) },
+      '/streams/s/input/http_server/return'
+    ],
+    [
+      { streams: one({ output: { http_server: { ping_period: '60s' } } }) },
+      '/streams/s/output/http_server/ping_period'
+    ],
+    [{ streams: one({ output: { http_server: { event_from: 'body' } } }) }, '/streams/s/output/http_server/event_from'],
+    [
+      { streams: one({ output: { http_server: { mode: 'broadcast', ack: 'client' } } }) },
+      '/streams/s/output/http_server/ack'
+    ],
+    [
+      { streams: one({ output: { http_server: { replay_window: {} } } }) },
+      '/streams/s/output/http_server/replay_window'
+    ],
+    [
+      { streams: one({ output: { http_server: { filter: { check: '1 +' } } } }) },
+      '/streams/s/output/http_server/filter/check'
+    ],
+    [
+      { streams: one({ output: { http_server: { dead_letter_topic: 'd' } } }) },
+      '/streams/s/output',
+      /dead_letter_topic/
+    ],
+    [
+      { streams: one({ input: { kafka: { addresses: ['a:1'], topics: ['t'], consumer_group: '$svc_meta.user' } } }) },
+      '/streams/s/input/kafka/consumer_group'
+    ],
+    [
+      { streams: one({ input: { kafka: { addresses: ['memory://a', 'b:1'], topics: ['t'] } } }) },
+      '/streams/s/input/kafka/addresses'
+    ],
     [
       {
         streams: {
@@ -223,27 +308,33 @@ t.test('very many faults are told in part', async t => {
   t.ok(answer.body.faults.length <= 1000)
 })
 
-t.test('a streaming API takes its path, asks for its credential, and says that it cannot serve', async t => {
+t.test('a streaming API takes its path, asks for its credential, and goes on under another path', async t => {
   const gw = await gateway(t, { settings: on })
   await gw.api('POST', PATH, feed('a'))
   await gw.api('POST', PATH, feed('b', undefined, withKey))
   const key = await gw.key(rights('b'))
-  for (const path of ['/a/', '/a/in', '/a/anything']) {
+  for (const [path, status, error] of [
+    ['/a/', 404, 'not found'],
+    ['/a/in', 405, 'Incorrect method'],
+    ['/a/anything', 404, 'not found']
+  ] as const) {
     const answer = await gw.get(path)
-    t.equal(answer.status, 503, path)
-    t.same(await answer.json(), { error: 'Streaming is not available' })
+    t.equal(answer.status, status, path)
+    t.same(await answer.json(), { error })
   }
   t.equal((await gw.get('/b/in')).status, 401)
-  t.equal((await gw.get('/b/in', { Authorization: key })).status, 503)
+  t.equal((await gw.get('/b/in', { Authorization: key })).status, 405)
   await gw.api('PUT', `${PATH}/a`, feed('a', undefined, { listenPath: { value: '/moved/' } }))
-  t.equal((await gw.get('/a/in')).status, 404)
-  t.equal((await gw.get('/moved/in')).status, 503)
+  t.same(await (await gw.get('/a/in')).json(), { error: 'Not Found' })
+  t.equal((await gw.get('/moved/in')).status, 405)
 })
 
 t.test('a streaming API of the folder is held to the same, and stays loaded while streaming is off', async t => {
   const folder = t.testdir({ 'feed.json': JSON.stringify(feed('f')) })
   const gw = await gateway(t, { settings: { gateway: { app_path: folder } } })
-  t.equal((await gw.get('/f/in')).status, 503)
+  const answer = await gw.get('/f/in')
+  t.equal(answer.status, 503)
+  t.same(await answer.json(), { error: 'Streaming is switched off on this gateway' })
   t.equal((await gw.api('GET', `${PATH}/f`)).status, 200)
   const wrong = t.testdir({ 'feed.json': JSON.stringify(feed('f', { s: { input, output: { file: {} } } })) })
   await t.rejects(gateway(t, { settings: { gateway: { app_path: wrong } } }), /output\/file is unsafe/)

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { CompressionTypes, Kafka, logLevel } from 'kafkajs'
@@ -15,7 +14,6 @@ import { kafka } from '../helpers/kafka.ts'
 
 const server = await kafka(t, { tls: true, sasl: true })
 const log: Log = { debug() {}, info() {}, warn() {}, error() {} }
-const random = { bytes: randomBytes }
 let topics = 0
 
 const open = (options: Partial<BrokerOptions> = {}) =>
@@ -23,8 +21,6 @@ const open = (options: Partial<BrokerOptions> = {}) =>
     options: { addresses: server.brokers, ...options },
     clock: systemClock,
     log,
-    random,
-    node: 'test',
     refreshMs: 300
   })
 

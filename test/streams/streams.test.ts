@@ -26,7 +26,10 @@ const topic = (name: string, output: object = {}, input: object = {}) => ({
 async function sse(t: Test, gw: TestGateway, path: string, headers: Record<string, string> = {}) {
   const stop = new AbortController()
   t.teardown(() => stop.abort())
-  const answer = await fetch(gw.url + path, { headers: { Accept: 'text/event-stream', ...headers }, signal: stop.signal })
+  const answer = await fetch(gw.url + path, {
+    headers: { Accept: 'text/event-stream', ...headers },
+    signal: stop.signal
+  })
   const events: { id?: string; event?: string; data: string }[] = []
   let wake = () => {}
   const parser = createParser({ onEvent: event => events.push(event) })
@@ -67,7 +70,7 @@ t.test('what is posted reaches a client of each transport', async t => {
   socket.on('message', data => frames.push(String(data)))
   await new Promise(resolve => socket.once('open', resolve))
   const polled = fetch(`${gw.url}/feed/poll`)
-  while ((await gw.svc('GET', '/svc/streams')).body.streams[1].clients.poll === 0) continue
+  while ((await gw.svc('GET', '/svc/streams')).body.streams[1].clients.poll === 0);
   const answer = await post(gw, '/feed/in', 'hello')
   t.equal(answer.status, 200)
   t.equal(await answer.text(), '')
@@ -85,7 +88,10 @@ t.test('messages go round the clients of a group', async t => {
   for (let i = 0; i < 9; i++) await post(gw, '/feed/in', `m${i}`)
   await Promise.all(clients.map(client => client.until(3)))
   for (const { events } of clients) t.equal(events.length, 3)
-  t.same(clients.flatMap(({ events }) => events.map(({ data }) => data)).sort(), Array.from({ length: 9 }, (_, i) => `m${i}`))
+  t.same(
+    clients.flatMap(({ events }) => events.map(({ data }) => data)).sort(),
+    Array.from({ length: 9 }, (_, i) => `m${i}`)
+  )
 })
 
 t.test('paths that no stream has are 404, and methods and protocols are told', async t => {

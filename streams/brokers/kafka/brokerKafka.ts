@@ -1,4 +1,4 @@
-import type { Clock, Log, Random } from '../../../config/world.ts'
+import type { Clock, Log } from '../../../config/world.ts'
 import type { Broker, Position, Reading, Span } from '../../broker.ts'
 import type { BrokerOptions } from '../../connector.ts'
 import { clientOf } from './client.ts'
@@ -13,9 +13,6 @@ export interface BrokerKafkaGiven {
   readonly options: BrokerOptions
   readonly clock: Clock
   readonly log: Log
-  readonly random: Random
-  /** A name of this process. */
-  readonly node: string
   /** How often readings look for partitions that were added, ms; 15 s unless told. */
   readonly refreshMs?: number
 }

@@ -116,6 +116,11 @@ export class Part {
     for (let i = 0; i < this.calls.length; i++) this.calls[i]!.isSent = true
   }
 
+  /** It was refused: nothing of it was written. */
+  refused(): void {
+    for (let i = 0; i < this.calls.length; i++) this.calls[i]!.isSent = false
+  }
+
   written(topic: string, offset: number, timestamp: number): void {
     for (let i = 0; i < this.calls.length; i++) {
       const place = { topic, partition: this.partition, offset: offset < 0 ? -1 : offset + i, timestamp }

@@ -4,7 +4,7 @@ import { Undelivered } from '../../undelivered.ts'
 import type { Client } from './client.ts'
 import { codes, hasMoved, KafkaFault, reasonOf, textOf, undelivered } from './errors.ts'
 import type { Link } from './link.ts'
-import { closedFault, connectMs, Node } from './node.ts'
+import { closedFault, Node } from './node.ts'
 
 /** What is known of a topic. */
 export interface Topic {
@@ -200,7 +200,7 @@ export class Cluster {
     try {
       const link = await this.any()
       const asked = { topics: [name], allowAutoTopicCreation: false }
-      data = await link.call<Metadata>('Metadata', asked, Math.min(askMs, connectMs), { isUnchecked: true })
+      data = await link.call<Metadata>('Metadata', asked, askMs, { isUnchecked: true })
     } catch (error) {
       throw undelivered('unavailable', error)
     }
@@ -231,12 +231,15 @@ export class Cluster {
     for (const { nodeId, host, port } of brokers) this.#ids.set(nodeId, this.#node(host, port))
     // Nodes that left the cluster under their old address: not those that were given, which are how it is found again.
     const current = new Set(this.#ids.values())
+    let isLess = false
     const given = new Set(this.#client.addresses.map(({ host, port }) => `${host}:${port}`))
     for (const [name, node] of this.#nodes) {
       if (current.has(node) || given.has(name)) continue
       this.#nodes.delete(name)
       node.close()
+      isLess = true
     }
+    if (isLess) this.changed()
   }
 
   #forgetOld(): void {

@@ -77,7 +77,7 @@ export class Group implements Reading {
     const node = this.#linkNode
     if (this.#memberId === '' || node === null || node.fault !== null) return
     try {
-      const link = await node.shared('ask', 1_000)
+      const link = await node.shared('ask')
       await link.call('LeaveGroup', { groupId: this.#how.group, memberId: this.#memberId }, 1_000, {
         isUnchecked: true
       })
@@ -136,13 +136,13 @@ export class Group implements Reading {
       protocolType: 'consumer',
       groupProtocols: protocols(topics)
     }
-    // What was held before stays ours over one parting: nobody else had it between.
-    const before = this.#memberId === '' ? [] : this.#fetching.positions()
+    const isMember = this.#memberId !== ''
     const joinMs = Math.max(sessionMs, rebalanceMs) + askMs
     const joined = await link.call<Joined & { errorCode: number }>('JoinGroup', asked, joinMs, { isUnchecked: true })
     if (joined.memberId !== '') this.#memberId = joined.memberId
     if (joined.errorCode !== 0) throw new KafkaFault(joined.errorCode, `group ${group}`)
-    // From here on others may read what we had.
+    // From here on others may read what we had. What stays ours over one parting goes on: nobody else had it between.
+    const before = isMember ? this.#fetching.positions() : []
     this.#fetching.assign([])
     const isLeader = joined.leaderId === joined.memberId
     const counts = await this.#counts(isLeader ? topicsOf(joined, topics) : topics)

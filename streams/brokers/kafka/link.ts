@@ -54,6 +54,8 @@ export class Link {
   #opening: Promise<void> | null = null
   #lost: LinkLost | null = null
   #isReady = false
+  /** Who waits for an answer. */
+  readonly #waiting = new Set<(error: LinkLost) => void>()
 
   constructor(client: Client, { host, port }: Address, clock: Clock, onLost: (link: Link) => void) {
     this.#clock = clock
@@ -73,6 +75,9 @@ export class Link {
       socketFactory: to => {
         const socket = openSocket(to)
         this.#socket = socket
+        socket.on('error', (error: NodeJS.ErrnoException) => {
+          this.close(error.code ?? 'ECONNRESET', error.message === '' ? 'the connection failed' : error.message)
+        })
         socket.once('close', () => this.close('ECONNRESET', 'the connection was closed'))
         return socket
       }
@@ -81,6 +86,11 @@ export class Link {
 
   get isReady(): boolean {
     return this.#isReady && this.#lost === null && this.#connection.isConnected()
+  }
+
+  /** It ended because an answer did not come. */
+  get isMute(): boolean {
+    return this.#lost?.code === 'ETIMEDOUT'
   }
 
   /** Connects, agrees on versions and logs in; the same promise for all who ask. @throws LinkLost, or what the login said */
@@ -121,19 +131,13 @@ export class Link {
     this.#connection.rejectRequests(this.#lost)
     // With an error, or kafkajs leaves its timer of the connection running.
     if (this.#socket !== null && !this.#socket.destroyed) this.#socket.destroy(this.#lost)
-    this.#failed?.(this.#lost)
+    for (const lost of [...this.#waiting]) lost(this.#lost)
     this.#onLost(this)
   }
 
-  #failed: ((error: Error) => void) | null = null
-
   async #open(): Promise<void> {
     const connection = this.#connection
-    // kafkajs never settles its promise for a socket that ends during the handshake of TLS.
-    await new Promise<void>((resolve, reject) => {
-      this.#failed = reject
-      connection.connect().then(() => resolve(), reject)
-    })
+    await connection.connect()
     connection.setVersions(await this.#versions())
     connection.setSupportAuthenticationProtocol(connection.versions?.[apiKeys.SaslAuthenticate!] !== undefined)
     await connection.authenticate()
@@ -149,19 +153,36 @@ export class Link {
     return Object.fromEntries(apiVersions.map(({ apiKey, ...range }) => [apiKey, range]))
   }
 
-  /** A request that is not answered in time takes its connection with it: answers come in order, so nothing behind it would come either. */
+  /**
+   * A request that is not answered in time takes its connection with it: answers come in order, so nothing behind it would come either. Not
+   * left to kafkajs, which takes requests while it disconnects and then forgets them.
+   */
   #within<T>(timeoutMs: number, what: string, work: Promise<T>): Promise<T> {
-    const cancel = this.#clock.after(timeoutMs, () => this.close('ETIMEDOUT', `no answer in ${timeoutMs} ms (${what})`))
-    return work.then(
-      value => {
+    return new Promise((resolve, reject) => {
+      const end = () => {
         cancel()
-        return value
-      },
-      (error: unknown) => {
-        cancel()
-        throw this.#lost?.code === 'ETIMEDOUT' ? this.#lost : error
+        this.#waiting.delete(lost)
       }
-    )
+      const lost = (error: LinkLost) => {
+        end()
+        reject(error)
+      }
+      const cancel = this.#clock.after(timeoutMs, () => {
+        this.close('ETIMEDOUT', `no answer in ${timeoutMs} ms (${what})`)
+        lost(this.#lost!)
+      })
+      this.#waiting.add(lost)
+      work.then(
+        value => {
+          end()
+          resolve(value)
+        },
+        (error: unknown) => {
+          end()
+          reject(error)
+        }
+      )
+    })
   }
 }
 

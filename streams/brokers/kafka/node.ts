@@ -5,7 +5,7 @@ import { isRefused, textOf, undelivered } from './errors.ts'
 import { Link } from './link.ts'
 
 /** Longest wait for a connection, versions and login together. A loaded broker needs a second for a login. */
-export const connectMs = 5_000
+const connectMs = 3_000
 /** A broker that answers a probe later than this is as good as none. */
 const probeMs = 1_000
 /** So many failures in a row, and callers no longer wait to see the next one. */
@@ -25,6 +25,7 @@ export class Node {
   readonly name: string
   readonly #tools: NodeTools
   readonly #shared = new Map<string, Link>()
+  readonly #opening = new Map<string, Promise<Link>>()
   readonly #own = new Set<Link>()
   #failures = 0
   #fault: Undelivered | null = null
@@ -44,25 +45,30 @@ export class Node {
 
   get hasConnection(): boolean {
     for (const link of this.#shared.values()) if (link.isReady) return true
+    for (const link of this.#own) if (link.isReady) return true
     return false
   }
 
   /** A connection for this use that everybody shares. @throws Undelivered at once when the node is known to be down */
-  shared(use: 'produce' | 'ask', timeoutMs = connectMs): Link | Promise<Link> {
+  shared(use: 'produce' | 'ask'): Link | Promise<Link> {
     const kept = this.#shared.get(use)
     if (kept?.isReady === true) return kept
+    let opening = this.#opening.get(use)
+    if (opening !== undefined) return opening
     if (this.#fault !== null) return Promise.reject(this.#fault)
-    const link = kept ?? this.#link()
+    const link = this.#link()
     this.#shared.set(use, link)
-    return this.#open(link, timeoutMs)
+    opening = this.#open(link, connectMs).finally(() => this.#opening.delete(use))
+    this.#opening.set(use, opening)
+    return opening
   }
 
   /** A connection of one's own, for requests that wait long. The one who asks closes it. @throws as `shared` */
-  own(timeoutMs = connectMs): Promise<Link> {
+  own(): Promise<Link> {
     if (this.#fault !== null) return Promise.reject(this.#fault)
     const link = this.#link()
     this.#own.add(link)
-    return this.#open(link, timeoutMs)
+    return this.#open(link, connectMs)
   }
 
   /** It did not answer what it was asked: looks whether it lives, without waiting for more failures. */
@@ -89,6 +95,8 @@ export class Node {
     for (const [use, kept] of this.#shared) {
       if (kept !== link) continue
       this.#shared.delete(use)
+      // It connects, perhaps, and answers nothing.
+      if (link.isMute) return this.suspect()
       // What broke while nobody used it is looked after, so that the state is true before the next message finds out.
       if (!this.#isClosed && this.#fault === null && this.#cancelProbe === null) this.#later(100)
     }
@@ -99,6 +107,8 @@ export class Node {
       await link.open(timeoutMs)
     } catch (error) {
       const fault = undelivered(isRefused(error) ? 'misconfigured' : 'unavailable', error)
+      // Nobody else should wait as long to learn the same.
+      if (link.isMute) this.#failures = threshold
       link.close()
       this.#failed(fault)
       throw fault

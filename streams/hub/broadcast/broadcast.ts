@@ -75,7 +75,7 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
       member.backlog = new Backlog(this.window, given.options.queue.policy === 'latest_by_key')
     const readsHistory =
       start.kind === 'time' ||
-      (start.kind === 'vector' && intake.isStanding && !parts.covers(parts.vectorOf(start.offsets)))
+      (start.kind === 'vector' && intake.isStanding && !parts.covers(parts.vectorOf(start.seen)))
     if (readsHistory && !this.#readers.take()) return nos.catchUp
     member.hasReader = readsHistory
     // It had ids and may have missed something, but goes on from none.
@@ -172,7 +172,7 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
   #locate(member: Member): void {
     const { parts, window } = this
     const { start } = member
-    if (start.kind === 'vector') this.#place(member, parts.vectorOf(start.offsets))
+    if (start.kind === 'vector') this.#place(member, parts.vectorOf(start.seen))
     else if (start.kind === 'time') void this.#seek(member, start.ms)
     else if (parts.hasReached(parts.begins())) this.#fanOut.attach(member, window.next)
     else

@@ -142,10 +142,14 @@ export class FanOut {
   }
 
   cursorOf(member: Member): string | null {
-    const { given, window, parts, cursors } = this.#host
+    const { given, parts, cursors } = this.#host
     if (!given.options.resume) return null
-    const ms = member.vector === null ? window.timestampAt(earliest(member), given.clock.now()) : member.vectorMs
-    return cursors.sign(parts.body(this.vectorOf(member), ms))
+    return cursors.sign(parts.body(this.vectorOf(member), this.#timestampOf(member)))
+  }
+
+  #timestampOf(member: Member): number {
+    const { window, given } = this.#host
+    return member.vector === null ? window.timestampAt(earliest(member), given.clock.now()) : member.vectorMs
   }
 
   /** Lets go of what is too old. */
@@ -155,7 +159,7 @@ export class FanOut {
     if (until === window.first) return
     for (const member of this.#behind)
       if (member.vector === null && earliest(member) < until) {
-        member.vectorMs = window.timestampAt(earliest(member), 0)
+        member.vectorMs = this.#timestampOf(member)
         member.vector = this.vectorOf(member)
       }
     window.evict(until)
@@ -335,8 +339,12 @@ export class FanOut {
     }
   }
 
-  /** Ends its connection; it gets nothing more. */
+  /** Ends its connection; it gets nothing more, and still knows where it stood. */
   end(member: Member, why: 'slow' | 'fault'): void {
+    if (member.position !== NOWHERE) {
+      member.vectorMs = this.#timestampOf(member)
+      member.vector = this.vectorOf(member)
+    }
     this.detach(member)
     member.backlog?.clear()
     member.client.close(why)
@@ -386,7 +394,11 @@ export class FanOut {
     while (seen < MOST_AT_ONCE && member.position < window.next && this.hasRoom(member)) {
       const entry = window.at(member.position++)
       seen++
-      if (member.had !== null && entry.record.offset < (member.had[entry.part.index] ?? 0)) continue
+      const { had } = member
+      if (had !== null) {
+        if (entry.record.offset < (had[entry.part.index] ?? 0)) continue
+        had[entry.part.index] = entry.record.offset + 1
+      }
       if (member.wants === null || member.wants(entry)) this.give(member, entry)
     }
     return 1 + Math.floor(seen / MESSAGES_A_WRITE)
@@ -439,14 +451,19 @@ export class FanOut {
     }
   }
 
-  /** With many partitions few messages carry an id, and a filter may take just those away. */
+  /** The same message, or a copy for this client alone whose cursor is its own. */
   #withId(member: Member, entry: Entry): Item {
     const { parts, window, given } = this.#host
-    if (entry.seq < 0 || member.wants === null || parts.list.length <= EVERY_EVENT_UP_TO) return entry
+    const { had } = member
+    if (entry.seq < 0) return entry
+    // It had more of another partition than we had when this message came: our cursor would lead back.
+    if (had !== null && entry.cursor !== null) return entry.under(parts.body(had, entry.record.timestamp))
+    if (member.wants === null || parts.list.length <= EVERY_EVENT_UP_TO) return entry
+    // With many partitions few messages carry an id, and a filter may take just those away.
     if (entry.cursor !== null) member.sinceId = 0
     else if (++member.sinceId >= given.options.idInterval && given.options.resume && entry.seq >= window.first) {
       member.sinceId = 0
-      return entry.under(parts.body(window.vectorAt(entry.seq + 1), entry.record.timestamp))
+      return entry.under(parts.body(had ?? window.vectorAt(entry.seq + 1), entry.record.timestamp))
     }
     return entry
   }

@@ -1,14 +1,18 @@
+import type { Seen } from '../cursor.ts'
 import type { Client, Item, Seat } from '../hub.ts'
 import type { Backlog } from './backlog.ts'
 import type { CatchUp } from './catchUp.ts'
 import type { Vector } from './parts.ts'
+
+/** A cursor that names offsets. */
+export type Named = Seen & { readonly timestamp: null }
 
 /** Where a client wants to begin. */
 export type Start =
   /** `isLossy`: it came with a cursor that is not gone by. */
   | { readonly kind: 'latest'; readonly isLossy: boolean }
   /** `text`: the cursor that it came with. */
-  | { readonly kind: 'vector'; readonly offsets: readonly ReadonlyMap<number, number>[]; readonly text: string }
+  | { readonly kind: 'vector'; readonly seen: Named; readonly text: string }
   /** 0: at the oldest. */
   | { readonly kind: 'time'; readonly ms: number }
 
@@ -49,7 +53,7 @@ export class Member implements Seat {
   unwrittenBytes = 0
   /** To be told as lost, once it has room; -1: nobody knows how many. */
   missed = 0
-  /** What it had before it came, until nothing in the window can be below; `hadUntil`: nothing is from there on. */
+  /** What it has got, until nothing in the window can be below; `hadUntil`: nothing is from there on. */
   had: Vector | null = null
   hadUntil = 0
   /** Where it goes on while it stands nowhere, or since the window has moved past its position. */

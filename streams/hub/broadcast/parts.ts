@@ -103,8 +103,16 @@ export class Parts {
     return this.list.map(({ begin }) => begin)
   }
 
-  /** A partition that a cursor does not name begins at 0: it came later. */
-  vectorOf(offsets: (Seen & { timestamp: null })['offsets']): Vector {
+  /**
+   * A partition that a cursor does not name begins at 0: it came later. One that a cursor of ours names and we do not know is new: another
+   * gateway has heard of it before us.
+   */
+  vectorOf({ offsets, isSigned }: Seen & { readonly timestamp: null }): Vector {
+    if (isSigned)
+      offsets.forEach((ofTopic, topicIndex) => {
+        const { source, topic } = this.topics[topicIndex]!
+        for (const partition of ofTopic.keys()) this.add(source, { topic, partition }, 0, 0)
+      })
     return this.list.map(({ topicIndex, partition }) => offsets[topicIndex]?.get(partition) ?? 0)
   }
 

@@ -109,6 +109,24 @@ t.test('with `ack: client` a client without the subprotocol gets ids too, and ac
   t.same(server.seats[0]!.acknowledged, ['c7'])
 })
 
+t.test('with `ack: client` what a client never sees is acknowledged behind what it has acknowledged', async t => {
+  const server = await stand(t, 'websocket', { options: { ack: 'client', payload: 'drop' } })
+  const peer = await open(server, [V1])
+  const seat = server.seats[0]!
+  const unseen = (offset: number) => item(Buffer.from([0xff]), { offset })
+  seat.give(unseen(1))
+  await until(() => seat.acknowledged.length === 1)
+  seat.give(unseen(2), item('a', { offset: 3 }), item('b', { offset: 4 }), unseen(5))
+  await until(() => peer.frames.length === 2 && seat.written === 5)
+  t.same(seat.acknowledged, ['c1'])
+  peer.socket.send('{"type":"ack","id":"c3"}')
+  peer.socket.send('{"type":"ack","id":"c4"}')
+  await until(() => seat.acknowledged.length === 4)
+  t.same(seat.acknowledged, ['c1', 'c3', 'c4', 'c5'])
+  seat.give(unseen(6))
+  await until(() => seat.acknowledged.length === 5)
+})
+
 t.test('with `envelope` each frame is the envelope, and gaps are told', async t => {
   const server = await stand(t, 'websocket', { options: { envelope: true } })
   const peer = await open(server)

@@ -37,17 +37,23 @@ class LogReading implements Reading {
   readonly paused = new Set<string>()
   readonly #broker: LogBroker
   isClosed = false
+  #isAssigned = false
 
   constructor(broker: LogBroker, taker: Taker, from: readonly Position[], isExact: boolean) {
     this.#broker = broker
     this.taker = taker
     this.isExact = isExact
     for (const position of from) this.positions.set(nameOf(position), position.offset)
+    // What came since its positions were asked for.
+    const topics = new Set(from.map(({ topic }) => topic))
+    for (const log of isExact ? [] : broker.logs.values())
+      if (topics.has(log.topic) && !this.positions.has(nameOf(log))) this.positions.set(nameOf(log), 0)
     setImmediate(() => this.assigned())
   }
 
   assigned(): void {
     if (this.isClosed) return
+    this.#isAssigned = true
     this.taker.assigned(
       [...this.positions].map(([name, offset]) => {
         const [topic, partition] = name.split(':')
@@ -58,7 +64,7 @@ class LogReading implements Reading {
   }
 
   pump(): void {
-    if (this.#broker.isHeld) return
+    if (this.#broker.isHeld || !this.#isAssigned) return
     for (const log of this.#broker.logs.values()) {
       const name = nameOf(log)
       const position = this.positions.get(name)
@@ -284,9 +290,9 @@ export class Listener implements Client {
   }
 }
 
-export interface Stand {
+export interface Stand<B extends Broker = LogBroker> {
   readonly hub: Hub
-  readonly broker: LogBroker
+  readonly broker: B
   readonly clock: HandClock
   readonly budget: Budget
 }
@@ -300,10 +306,10 @@ type More = Partial<Omit<HubGiven, 'options' | 'settings'>> & {
 
 const quiet = () => {}
 
-export function stand(
-  broker: LogBroker,
+export function stand<B extends Broker>(
+  broker: B,
   { options, readers = 16, idleLeave = 5, topics = ['t'], ...more }: More = {}
-): Stand {
+): Stand<B> {
   const clock = handClock()
   const budget = more.budget ?? new Budget(1e9)
   const joining: Joining = {

@@ -307,6 +307,22 @@ t.test('a partition that stays goes on without repeats, also where it is read ag
   t.equal(hub.status().delivered, 6)
 })
 
+t.test('a position behind a marker that brings no record loses nothing of what waits', async t => {
+  const client = new FakeClient(1)
+  const { broker, clock } = active([client])
+  broker.append(0, 'a', 'b')
+  broker.pump()
+  await turns()
+  broker.reading.taker.assigned([{ topic: 't', partition: 0, offset: 3 }])
+  for (let i = 0; i < 2; i++) {
+    client.write(1)
+    await turns()
+  }
+  t.same(client.values, ['a', 'b'])
+  await clock.move(1000)
+  t.same(broker.commits, ['0:3'])
+})
+
 t.test('a log that was made anew is read from its beginning', async t => {
   const client = new FakeClient()
   client.writes = true
@@ -430,9 +446,17 @@ t.test('a group that begins at the end has a commit from the first moment', asyn
   new FakeClient().join(hub)
   broker.append(0, 'old')
   broker.committed.set(0, 1)
+  broker.beforeCommit = () => Promise.reject(new Error('not now'))
   broker.assign(0)
+  await turns()
+  broker.beforeCommit = async () => {}
   await clock.move(1000)
-  t.same(broker.commits, ['0:1'])
+  t.same(broker.commits, ['0:1'], 'tried again')
+  broker.assign()
+  broker.assign(0)
+  await turns()
+  t.same(broker.commits, ['0:1', '0:1'], 'at once')
+  broker.commits.length = 1
   await clock.move(600_000)
   t.same(broker.commits, ['0:1'], 'and the same one as long as nothing comes')
 })

@@ -41,13 +41,15 @@ t.test('each frame is a message, text or binary, empty or not, in its order', as
 
 t.test('the welcome is a text, and a frame that is too long ends the connection with 1009', async t => {
   const options = { ws_welcome_message: 'hello $svc_context.who', max_body: 100 }
-  const { opened, sink } = await serving(t, { options }, { variables: { 'svc_context.who': 'you' } })
+  const { opened, sink, log } = await serving(t, { options }, { variables: { 'svc_context.who': 'you' } })
   const { socket, got, closes } = await opened()
   await until(() => got.length === 1)
   t.same(got, ['hello you'])
   socket.send('x'.repeat(101))
   await until(() => closes.length === 1)
   t.equal(closes[0]![0], 1009)
+  await until(() => log.length === 1)
+  t.match(log[0]!.fields, { reason: 'protocol', messages: 0, bytes: 0 })
   t.equal(sink.messages.length, 0)
 })
 

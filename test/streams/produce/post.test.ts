@@ -309,7 +309,10 @@ t.test('a client that wants records is told where its messages went', async t =>
       return String(message.value) === 'drop' ? null : message
     }
   ]
-  const { post, sink } = await serving(t, { options: { return: 'record' }, process })
+  const { post, sink } = await serving(t, {
+    options: { return: 'record', sync_response: { headers: { 'content-type': 'text/plain', 'x-a': 'b' } } },
+    process
+  })
   const ndjson = { 'Content-Type': 'application/x-ndjson' }
   const place = { topic: 't', partition: 1, offset: 7, timestamp: 1000 }
   sink.behave = ([message]) => {
@@ -335,7 +338,8 @@ t.test('a client that wants records is told where its messages went', async t =>
   for (const [body, headers, status, told] of cases) {
     const answer = await post(body, headers)
     t.equal(answer.status, status, body)
-    t.match(answer.headers.get('content-type'), 'application/json')
+    t.equal(answer.headers.get('content-type'), 'application/json')
+    t.equal(answer.headers.get('x-a'), 'b')
     t.equal(answer.headers.get('svc-delivery'), status === 504 ? 'unknown' : null)
     t.match(await answer.json(), told, body)
   }
