@@ -41,6 +41,8 @@ export function checkProducer(options: unknown, fault: Fault): void {
   for (const list of ['allow', 'deny'] as const)
     for (const [i, name] of (given.headers?.[list] ?? []).entries())
       if (!TOKEN.test(name)) fault(`/headers/${list}/${i}`, 'is no name of a header')
+  if (returnsRecord && (status === '204' || status === '205'))
+    fault('/sync_response/status', 'has no body, and so no place for the record')
   if (isAsync && returnsRecord) fault('/return', 'cannot be told with `async`: the answer comes before the record')
 }
 
@@ -93,6 +95,11 @@ export function checkStream({ input, output }: StreamPlan, fault: Fault): void {
     if (consumer_group.includes('${!')) fault(group, 'comes before any message: it cannot hold expressions')
     else if (!isDirect) fault(group, 'may hold variables only where the output is an http_server')
   }
+  for (const [side, connector] of [
+    ['input', input],
+    ['output', output]
+  ] as const)
+    if (hasCopiedHost(connector)) fault(`/${side}`, 'an http_server cannot have copies: its paths would collide')
   if (isDirect) return
   for (const { options } of hostedIn(output))
     if (((options as HttpServerOutput).dead_letter_topic ?? '') !== '')
@@ -103,6 +110,12 @@ export function checkStream({ input, output }: StreamPlan, fault: Fault): void {
 export function readsKafkaAlone({ kind, children }: Connector): boolean {
   if (kind === 'kafka') return true
   return kind === 'broker' && children.every(child => child.processors.length === 0 && readsKafkaAlone(child))
+}
+
+function hasCopiedHost({ kind, options, children }: Connector): boolean {
+  if (kind !== 'broker') return false
+  const { copies = 1 } = options as { copies?: number }
+  return children.some(child => (copies > 1 && hostedIn(child).length > 0) || hasCopiedHost(child))
 }
 
 function kafkaInputs(connector: Connector, place: string): [place: string, connector: Connector][] {

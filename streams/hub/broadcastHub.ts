@@ -2,8 +2,8 @@ import { type No, nos } from '../refusals.ts'
 import { Broadcast } from './broadcast/broadcast.ts'
 import type { Start } from './broadcast/member.ts'
 import { topicsOf } from './broadcast/parts.ts'
-import type { Tally } from './broadcast/processed.ts'
 import { type Readers, readersOf } from './broadcast/readers.ts'
+import { Tally } from './broadcast/tally.ts'
 import { Cursors } from './cursor.ts'
 import type { Client, Ending, From, Hub, HubGiven, HubStatus, Seat } from './hub.ts'
 import { spread } from './spread.ts'
@@ -17,7 +17,7 @@ class BroadcastHub implements Hub {
   readonly #given: HubGiven
   readonly #cursors: Cursors
   readonly #readers: Readers
-  readonly #tally: Tally = { delivered: 0, deliveredBytes: 0, dropped: 0, fault: null }
+  readonly #tally: Tally
   readonly #keepMs: number
   #broadcast: Broadcast | null = null
   #cancelKeep: (() => void) | null = null
@@ -27,6 +27,7 @@ class BroadcastHub implements Hub {
     const { sources, options, secret, settings, budget, api, stream } = given
     const topics = topicsOf(sources)
     this.#given = given
+    this.#tally = new Tally(given)
     this.#cursors = new Cursors(
       secret,
       [api, stream, ...topics.map(({ topic }) => topic)],

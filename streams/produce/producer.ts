@@ -60,8 +60,8 @@ export function producer(given: ProducerGiven): Producer {
   let produced = 0
   let closing: Promise<void> | null = null
   let idle: (() => void) | null = null
-  let isSweeping = false
-  let isPinging = false
+  let cancelSweep: (() => void) | null = null
+  let cancelPing: (() => void) | null = null
 
   const production: Production = {
     api,
@@ -98,14 +98,12 @@ export function producer(given: ProducerGiven): Producer {
   function sweep(): void {
     const now = clock.now()
     for (const { intake } of posts) if (!intake.isOver) intake.hurry(now)
-    isSweeping = posts.size > 0
-    if (isSweeping) clock.after(SWEEP_MS, sweep)
+    cancelSweep = posts.size > 0 ? clock.after(SWEEP_MS, sweep) : null
   }
 
   function ping(): void {
     for (const frames of sockets) frames.ping()
-    isPinging = sockets.size > 0
-    if (isPinging) clock.after(PING_MS, ping)
+    cancelPing = sockets.size > 0 ? clock.after(PING_MS, ping) : null
   }
 
   return {
@@ -113,10 +111,7 @@ export function producer(given: ProducerGiven): Producer {
       if (closing !== null) return call.refuse(nos.draining)
       const post = new Post(production, call, over)
       posts.add(post)
-      if (!isSweeping) {
-        isSweeping = true
-        clock.after(SWEEP_MS, sweep)
-      }
+      cancelSweep ??= clock.after(SWEEP_MS, sweep)
       post.start()
     },
     websocket(call) {
@@ -143,10 +138,7 @@ export function producer(given: ProducerGiven): Producer {
           ended()
         })
         sockets.add(frames)
-        if (!isPinging) {
-          isPinging = true
-          clock.after(PING_MS, ping)
-        }
+        cancelPing ??= clock.after(PING_MS, ping)
         frames.greet(welcome(null, call))
       })
       if (frames === null) leave()
@@ -154,8 +146,12 @@ export function producer(given: ProducerGiven): Producer {
     produced: () => produced,
     close(why, spreadMs) {
       if (closing !== null) return closing
-      closing = new Promise(resolve => {
+      closing = new Promise<void>(resolve => {
         idle = resolve
+      }).then(() => {
+        cancelSweep?.()
+        cancelPing?.()
+        cancelLast()
       })
       let wait = 0
       const step = spreadMs / Math.max(1, sockets.size)
@@ -164,7 +160,7 @@ export function producer(given: ProducerGiven): Producer {
         else clock.after(wait, () => frames.close(why))
         wait += step
       }
-      clock.after(Math.max(spreadMs, LAST_BODIES_MS), () => {
+      const cancelLast = clock.after(Math.max(spreadMs, LAST_BODIES_MS), () => {
         for (const { intake } of posts) if (!intake.isOver) intake.stop(nos.draining)
       })
       ended()

@@ -8,8 +8,8 @@ import { FanOut, type FanOutHost } from './fanOut.ts'
 import { Intake, type IntakeListener } from './intake.ts'
 import { Member, NOWHERE, type Seats, type Start } from './member.ts'
 import { Parts, topicsOf, type Vector } from './parts.ts'
-import type { Tally } from './processed.ts'
 import type { Readers } from './readers.ts'
+import type { Tally } from './tally.ts'
 import { Window } from './window.ts'
 
 /** Joined bytes of a batch: no single write is much longer than this and one message. */

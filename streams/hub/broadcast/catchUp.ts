@@ -6,7 +6,7 @@ import type { HubGiven } from '../hub.ts'
 import { Entry, Pace } from './entry.ts'
 import type { Member } from './member.ts'
 import type { Part, Parts, Vector } from './parts.ts'
-import { processed, type Tally } from './processed.ts'
+import type { Tally } from './tally.ts'
 
 /** Records that wait for one client; above it its reader is told to wait. */
 const MOST_WAITING = 500
@@ -74,7 +74,7 @@ export class CatchUp {
       }
       this.#vector[part.index] = record.offset + 1
       member.vectorMs = record.timestamp
-      const arrived = processed(record, given.process, tally, given.log)
+      const arrived = tally.processed(record)
       if (arrived === null) continue
       const entry = new Entry(arrived, -1, part, cursors, null)
       if (member.wants !== null && !member.wants(entry)) continue

@@ -5,7 +5,7 @@ import { Entry, EVERY_EVENT_UP_TO, Pace, SharedBatch } from './entry.ts'
 import type { Intake } from './intake.ts'
 import { type Member, NOWHERE } from './member.ts'
 import type { Part, Parts, Vector } from './parts.ts'
-import { processed, type Tally } from './processed.ts'
+import type { Tally } from './tally.ts'
 import type { Window } from './window.ts'
 
 /** Client writes in one turn of the event loop, so that other traffic keeps its latency (facts/streams R22). */
@@ -203,7 +203,7 @@ export class FanOut {
         break
       }
       part.next = record.offset + 1
-      const arrived = processed(record, given.process, this.#host.tally, given.log)
+      const arrived = this.#host.tally.processed(record)
       if (arrived === null) continue
       const hasId = given.options.resume && this.#pace.isDue(parts.list.length, now)
       const body = hasId ? parts.body(null, arrived.timestamp) : null
