@@ -42,7 +42,7 @@ t.test('the commands of the README do what it says, from top to bottom', async t
   t.match(called, /"path": "\/orders\/7".*\n\}\n401\n$/s)
   t.match(looked, /"quota_remaining":9999/)
   t.match(policies, /"key":"basic".*"key":"svc_/s)
-  const [user, imported, safely, audited, files] = managed
+  const [user, imported, safely, audited, files, feed, streamed] = managed
   t.match(JSON.parse(user!), { Status: 'OK', Meta: { email_address: 'ada@example.com', active: true } })
   t.match(
     imported,
@@ -50,6 +50,11 @@ t.test('the commands of the README do what it says, from top to bottom', async t
   )
   t.match(safely, /ETag: "1".*"Message":"Data updated".*"revision":2.*"Message":"Data updated"/is)
   t.match(audited, /"audit_logs":\[.*"diff":/s)
+  t.match(JSON.parse(feed!), { key: 'feed', status: 'ok', action: 'added' })
+  t.match(
+    streamed,
+    /\{"topic":"orders","partition":0,"offset":0,.*\{"id":7,"title":"Emma"\}.*"stream":"in".*"produced":1,.*"stream":"out".*"delivered":1,/s
+  )
   t.match(files, /\+ policy gold.*1 to create, 0 to update\n.*done: 1 to create, 0 to update\nnothing to do\n/s)
 })
 

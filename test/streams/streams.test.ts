@@ -1,18 +1,12 @@
-import { createParser } from 'eventsource-parser'
-import t, { type Test } from 'tap'
-import { WebSocket } from 'ws'
-import { api, gateway, rights, type TestGateway, withKey } from '../helpers/gateway.ts'
+import t from 'tap'
+import { gateway, rights, withKey } from '../helpers/gateway.ts'
+import { post, sse, statusOf, streamApi, streamsOn, until, webSocket } from '../helpers/streamClients.ts'
 
 /** Streams through the whole gateway, on the embedded broker. */
 
-const streaming = { enabled: true, drain_timeout: 0.1, reload_drain: 0.1 }
-const on = { gateway: { streaming }, management: { streaming: { enabled: true } } }
+const on = streamsOn()
 const memory = { addresses: ['memory://test'] }
-
-/** A streaming API below `/feed/`. */
-function feed(streams: unknown, more: object = {}): Record<string, any> {
-  return { ...api('feed', '', { upstream: { url: '' }, ...more }), 'x-svc-streaming': { streams } }
-}
+const feed = (streams: unknown, more: object = {}) => streamApi('feed', streams, more)
 
 const topic = (name: string, output: object = {}, input: object = {}) => ({
   in: { input: { http_server: { path: '/in', ...input } }, output: { kafka: { ...memory, topic: name } } },
@@ -22,55 +16,14 @@ const topic = (name: string, output: object = {}, input: object = {}) => ({
   }
 })
 
-/** One SSE client: what it was sent, event by event. */
-async function sse(t: Test, gw: TestGateway, path: string, headers: Record<string, string> = {}) {
-  const stop = new AbortController()
-  t.teardown(() => stop.abort())
-  const answer = await fetch(gw.url + path, {
-    headers: { Accept: 'text/event-stream', ...headers },
-    signal: stop.signal
-  })
-  const events: { id?: string; event?: string; data: string }[] = []
-  let wake = () => {}
-  const parser = createParser({ onEvent: event => events.push(event) })
-  const ended = (async () => {
-    try {
-      const decoder = new TextDecoder()
-      for await (const chunk of answer.body!) {
-        parser.feed(decoder.decode(chunk, { stream: true }))
-        wake()
-      }
-    } catch (cause) {
-      if (!stop.signal.aborted) throw cause
-    }
-  })()
-  return {
-    answer,
-    events,
-    ended,
-    stop: () => stop.abort(),
-    async until(count: number) {
-      while (events.length < count) await new Promise<void>(resolve => (wake = resolve))
-      return events.map(({ data }) => data)
-    }
-  }
-}
-
-const post = (gw: TestGateway, path: string, body: string, headers: Record<string, string> = {}) =>
-  fetch(gw.url + path, { method: 'POST', body, headers })
-
 t.test('what is posted reaches a client of each transport', async t => {
   const gw = await gateway(t, { settings: on, apis: [feed(topic('a', { mode: 'broadcast' }))] })
   const client = await sse(t, gw, '/feed/sse')
-  t.equal(client.answer.status, 200)
-  t.match(client.answer.headers.get('content-type'), /^text\/event-stream/)
-  const socket = new WebSocket(`${gw.url.replace('http', 'ws')}/feed/ws`)
-  t.teardown(() => socket.terminate())
-  const frames: string[] = []
-  socket.on('message', data => frames.push(String(data)))
-  await new Promise(resolve => socket.once('open', resolve))
+  t.equal(client.status, 200)
+  t.match(client.headers['content-type'], /^text\/event-stream/)
+  const { frames } = await webSocket(t, gw, '/feed/ws')
   const polled = fetch(`${gw.url}/feed/poll`)
-  while ((await gw.svc('GET', '/svc/streams')).body.streams[1].clients.poll === 0);
+  await until(async () => (await statusOf(gw, 'out')).clients.poll === 1, 'the poll waits')
   const answer = await post(gw, '/feed/in', 'hello')
   t.equal(answer.status, 200)
   t.equal(await answer.text(), '')
@@ -78,7 +31,7 @@ t.test('what is posted reaches a client of each transport', async t => {
   t.equal(await (await polled).text(), 'hello')
   await post(gw, '/feed/in', 'again\nand again')
   t.same(await client.until(2), ['hello', 'again\nand again'])
-  while (frames.length < 2) await new Promise(resolve => socket.once('message', resolve))
+  await until(() => frames.length === 2, 'two frames')
   t.same(frames, ['hello', 'again\nand again'])
 })
 
@@ -113,7 +66,7 @@ t.test('keys, rates and quotas count before the stream, and a stream ends with i
   const key = await gw.key({ ...rights('feed'), rate: 3, per: 1000 })
   const headers = { Authorization: key }
   const client = await sse(t, gw, '/feed/sse', headers)
-  t.equal(client.answer.status, 200)
+  t.equal(client.status, 200)
   t.equal((await post(gw, '/feed/in', 'x', headers)).status, 200)
   t.equal((await post(gw, '/feed/in', 'y', headers)).status, 200)
   t.equal((await post(gw, '/feed/in', 'z', headers)).status, 429)

@@ -2,7 +2,7 @@ import type { Arrived } from '../../message.ts'
 import { decompress } from './codecs.ts'
 import { textOf } from './errors.ts'
 import type { Fetched } from './fetchRequest.ts'
-import { bodyOf, brokenBy, type Head, headAt, isCommit, recordsOf } from './records.ts'
+import { bodyOf, brokenBy, type Head, headAt, isCommit, recordsOf } from './recordsIn.ts'
 
 /** What comes of a fetched partition, in order. */
 export type Found =

@@ -43,7 +43,7 @@ export class Call {
     this.#answered(count)
   }
 
-  /** Its time is over, or the broker is closed. */
+  /** Nothing more will be heard of it: its time is over, or something is wrong here. */
   giveUp(message: string): void {
     this.#settle(new Undelivered(this.isSent || this.#written > 0 ? 'unknown' : 'unavailable', message))
   }

@@ -4,6 +4,7 @@ import { read } from './batches.ts'
 import type { Cluster } from './cluster.ts'
 import { codes, hasMoved, KafkaFault, textOf } from './errors.ts'
 import { type Fetched, fetchedOf } from './fetchRequest.ts'
+import { placeName } from './groupOffsets.ts'
 import type { Link } from './link.ts'
 import type { Node } from './node.ts'
 import { newest, offsetsAt, oldest } from './offsets.ts'
@@ -26,8 +27,8 @@ interface Slot {
   /** Offset of a batch that could not be read once; the second time it is passed over. */
   broken: number
   failures: number
-  /** Not asked before then. */
-  notBefore: number
+  /** Not asked as long as it has a mark. */
+  parked: symbol | null
   isGone: boolean
 }
 
@@ -72,17 +73,17 @@ export class Fetching {
 
   add(positions: readonly Position[]): void {
     for (const { topic, partition, offset } of positions) {
-      this.#slots.push({ topic, partition, offset, nearer: -1, broken: -1, failures: 0, notBefore: 0, isGone: false })
+      this.#slots.push({ topic, partition, offset, nearer: -1, broken: -1, failures: 0, parked: null, isGone: false })
     }
     this.#wake()
   }
 
   pause(place: Place): void {
-    this.#paused.add(nameOf(place))
+    this.#paused.add(placeName(place))
   }
 
   resume(place: Place): void {
-    if (this.#paused.delete(nameOf(place))) this.#wake()
+    if (this.#paused.delete(placeName(place))) this.#wake()
   }
 
   /** At once: nothing is told after this. */
@@ -102,10 +103,9 @@ export class Fetching {
 
   #wake(): void {
     if (this.#isClosed) return
-    const now = this.#cluster.clock.now()
     const lost = new Set<string>()
     for (const slot of this.#slots) {
-      if (slot.notBefore > now || this.#paused.has(nameOf(slot))) continue
+      if (slot.parked !== null || this.#paused.has(placeName(slot))) continue
       const node = this.#nodeOf(slot)
       if (node === null) lost.add(slot.topic)
       else if (!this.#loops.has(node)) {
@@ -125,17 +125,12 @@ export class Fetching {
 
   /** Asks who leads a topic's partitions. */
   #find(name: string): void {
-    const wait = this.#slots.filter(({ topic }) => topic === name)
-    for (const slot of wait) slot.notBefore = Number.POSITIVE_INFINITY
+    const slots = this.#slots.filter(({ topic }) => topic === name)
+    const release = this.#park(slots)
     const found = (fault: string | null) => {
-      const now = this.#cluster.clock.now()
-      for (const slot of wait) {
-        const isThere = fault === null && this.#nodeOf(slot) !== null
-        slot.failures = isThere ? 0 : slot.failures + 1
-        slot.notBefore = isThere ? 0 : now + backoffMs(slot.failures, 5_000)
-      }
-      if (wait.some(({ notBefore }) => notBefore > 0)) this.#told(fault ?? `topic ${name} has no leader`, wait)
-      this.#wake()
+      const lost = slots.filter(slot => fault !== null || this.#nodeOf(slot) === null)
+      if (lost.length > 0) this.#stand(fault ?? `topic ${name} has no leader`, lost, 5_000)
+      release()
     }
     this.#cluster.refresh(name).then(
       () => found(null),
@@ -143,24 +138,35 @@ export class Fetching {
     )
   }
 
-  /** These stand still; they are looked at again when their time has come. */
-  #told(fault: string, slots: readonly Slot[]): void {
-    if (slots.every(({ isGone }) => isGone)) return
-    if (slots.some(({ failures, isGone }) => failures > 1 && !isGone)) this.fault(fault)
-    const soonest = Math.min(...slots.map(({ notBefore }) => notBefore))
-    const cancel = this.#cluster.clock.after(Math.max(1, soonest - this.#cluster.clock.now()), () => {
+  /** These stand still for some time, longer each time: at least 100 ms, at most as told. */
+  #stand(fault: string, slots: readonly Slot[], mostMs: number): void {
+    if (this.#isClosed || slots.every(({ isGone }) => isGone)) return
+    let failures = 0
+    for (const slot of slots) failures = Math.max(failures, ++slot.failures)
+    if (failures > 1) this.fault(fault)
+    const release = this.#park(slots)
+    const cancel = this.#cluster.clock.after(Math.min(mostMs, 50 * 2 ** Math.min(failures, 10)), () => {
       this.#timers.delete(cancel)
-      this.#wake()
+      release()
     })
     this.#timers.add(cancel)
+  }
+
+  /** These are not asked until the answer is called, unless they are parked anew meanwhile. */
+  #park(slots: readonly Slot[]): () => void {
+    const mark = Symbol()
+    for (const slot of slots) slot.parked = mark
+    return () => {
+      for (const slot of slots) if (slot.parked === mark) slot.parked = null
+      this.#wake()
+    }
   }
 
   async #loop(node: Node): Promise<void> {
     try {
       for (;;) {
-        const now = this.#cluster.clock.now()
         const slots = this.#slots.filter(
-          slot => slot.notBefore <= now && !this.#paused.has(nameOf(slot)) && this.#nodeOf(slot) === node
+          slot => slot.parked === null && !this.#paused.has(placeName(slot)) && this.#nodeOf(slot) === node
         )
         if (slots.length === 0 || this.#isClosed) break
         try {
@@ -178,14 +184,10 @@ export class Fetching {
   #failed(node: Node, slots: readonly Slot[], fault: string): void {
     this.#links.get(node)?.close()
     this.#links.delete(node)
-    const until = this.#cluster.clock.now()
-    for (const slot of slots) {
-      slot.nearer = -1
-      slot.failures++
-      slot.notBefore = until + backoffMs(slot.failures, 1_000)
-    }
+    for (const slot of slots) slot.nearer = -1
+    // To ask a node that is known to be down costs nothing, so that is done every second.
+    this.#stand(fault, slots, 1_000)
     if (this.#isClosed) return
-    this.#told(fault, slots)
     for (const topic of new Set(slots.map(({ topic }) => topic))) this.#cluster.refresh(topic).catch(() => {})
   }
 
@@ -219,8 +221,11 @@ export class Fetching {
       if (fetched.code === 0) await this.#take(slot, fetched)
       else await this.#refused(slot, fetched.code, moved)
     }
-    if (moved.length > 0) for (const topic of new Set(moved.map(({ topic }) => topic))) this.#find(topic)
-    else if (this.#fault !== null && this.#slots.every(({ failures }) => failures === 0)) this.fault(null)
+    if (moved.length > 0) {
+      // Whoever led them may not be known to everybody yet.
+      this.#stand('its leader has changed', moved, 1_000)
+      for (const topic of new Set(moved.map(({ topic }) => topic))) this.#cluster.refresh(topic).catch(() => {})
+    } else if (this.#fault !== null && this.#slots.every(({ failures }) => failures === 0)) this.fault(null)
   }
 
   async #take(slot: Slot, fetched: Fetched): Promise<void> {
@@ -266,9 +271,7 @@ export class Fetching {
       moved.push(slot)
       return
     }
-    slot.failures++
-    slot.notBefore = this.#cluster.clock.now() + backoffMs(slot.failures, 30_000)
-    this.#told(textOf(new KafkaFault(code, `topic ${slot.topic}`)), [slot])
+    this.#stand(textOf(new KafkaFault(code, `topic ${slot.topic}`)), [slot], 30_000)
   }
 
   /** Its position is not there: what lies below the oldest record is gone. */
@@ -292,8 +295,3 @@ export class Fetching {
     }
   }
 }
-
-/** 100 ms, then twice as long each time. To ask a node that is known to be down costs nothing, so that is done every second. */
-const backoffMs = (failures: number, most: number): number => Math.min(most, 50 * 2 ** Math.min(failures, 10))
-
-const nameOf = ({ topic, partition }: Place) => `${topic}/${partition}`

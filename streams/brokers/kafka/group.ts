@@ -4,18 +4,16 @@ import { Undelivered } from '../../undelivered.ts'
 import type { Cluster } from './cluster.ts'
 import { codeOf, codes, isRefused, KafkaFault, textOf } from './errors.ts'
 import { Fetching } from './fetching.ts'
+import { commitOffsets, type Member, placeName, positionsOf } from './groupOffsets.ts'
 import { assign, assignmentOf, type Joined, protocols, topicsOf } from './groupProtocol.ts'
 import type { Link } from './link.ts'
 import type { Node } from './node.ts'
-import { newest, offsetsAt, oldest } from './offsets.ts'
 
 const askMs = 5_000
 
 /** What a membership holds until the group is parted anew. */
-interface Membership {
+interface Membership extends Member {
   readonly node: Node
-  readonly generation: number
-  readonly memberId: string
   readonly isLeader: boolean
   /** Partitions of each topic when the group was parted; 0: the topic was missing. */
   readonly counts: ReadonlyMap<string, number>
@@ -62,9 +60,13 @@ export class Group implements Reading {
   async commit(positions: readonly Position[]): Promise<void> {
     const membership = this.#membership
     if (this.#isClosed || membership === null) throw new Undelivered('unavailable', 'not a member of the group now')
-    const held = new Set(this.#fetching.positions().map(nameOf))
-    const mine = positions.filter(position => held.has(nameOf(position)))
-    if (mine.length > 0) await this.#commit(membership, mine)
+    const held = new Set(this.#fetching.positions().map(placeName))
+    const mine = positions.filter(position => held.has(placeName(position)))
+    if (mine.length > 0) {
+      // Not over our own connection, where a JoinGroup may wait.
+      const link = await (this.#linkNode ?? membership.node).shared('ask')
+      await commitOffsets(link, this.#how.group, membership, mine)
+    }
     if (mine.length < positions.length) throw new Undelivered('unavailable', 'a partition belongs to another member')
   }
 
@@ -163,7 +165,9 @@ export class Group implements Reading {
     const earlier = this.#membership
     const membership = { node, generation: joined.generationId, memberId: joined.memberId, isLeader, counts }
     const places = assignmentOf(synced.memberAssignment, topics)
-    const positions = await this.#positions(membership, places, isNext ? before : [], earlier?.counts ?? null)
+    const kept = isNext ? before : []
+    const known = earlier?.counts ?? null
+    const positions = await positionsOf(this.#cluster, link, this.#how, membership, places, kept, known)
     if (this.#isClosed) return
     this.#membership = membership
     this.#to.assigned(positions)
@@ -235,81 +239,6 @@ export class Group implements Reading {
     return counts
   }
 
-  /** Where to go on: where we were, else at the commits, else where a group begins. */
-  async #positions(
-    membership: Membership,
-    places: readonly Place[],
-    before: readonly Position[],
-    known: ReadonlyMap<string, number> | null
-  ): Promise<Position[]> {
-    const positions = new Map(before.map(position => [nameOf(position), position]))
-    const missing = places.filter(place => !positions.has(nameOf(place)))
-    const fresh: Place[] = []
-    for (const [topic, partitions] of byTopic(missing)) {
-      const committed = await this.#committed(topic, partitions)
-      for (const partition of partitions) {
-        const offset = committed.get(partition) ?? -1
-        if (offset < 0) fresh.push({ topic, partition })
-        else positions.set(nameOf({ topic, partition }), { topic, partition, offset })
-      }
-    }
-    // A partition that was added under our eyes has nothing that is too old.
-    const isNew = ({ topic, partition }: Place) => partition >= (known?.get(topic) ?? Number.POSITIVE_INFINITY)
-    const begun: Position[] = []
-    for (const time of [oldest, newest]) {
-      const chosen = fresh.filter(place => (this.#how.start === 'earliest' || isNew(place)) === (time === oldest))
-      for (const [topic, partitions] of byTopic(chosen)) {
-        const offsets = await offsetsAt(
-          this.#cluster,
-          topic,
-          partitions,
-          time,
-          this.#how.isolation === 'read_committed'
-        )
-        for (const partition of partitions)
-          begun.push({ topic, partition, offset: Math.max(0, offsets.get(partition) ?? 0) })
-      }
-    }
-    for (const position of begun) positions.set(nameOf(position), position)
-    // Kept at once: who takes the partition over before the first commit would begin at a newer end, and skip what came between.
-    if (begun.length > 0 && this.#how.start === 'latest') await this.#commit(membership, begun).catch(() => {})
-    return places.map(place => positions.get(nameOf(place))!)
-  }
-
-  async #committed(topic: string, partitions: readonly number[]): Promise<Map<number, number>> {
-    const link = await this.#coordinator()
-    const { responses } = await link.call<{
-      responses: readonly { partitions: readonly { partition: number; offset: string }[] }[]
-    }>(
-      'OffsetFetch',
-      { groupId: this.#how.group, topics: [{ topic, partitions: partitions.map(partition => ({ partition })) }] },
-      askMs
-    )
-    return new Map(
-      responses.flatMap(({ partitions }) => partitions.map(({ partition, offset }) => [partition, Number(offset)]))
-    )
-  }
-
-  async #commit({ node, generation, memberId }: Membership, positions: readonly Position[]): Promise<void> {
-    const topics = new Map<string, { partition: number; offset: string }[]>()
-    for (const { topic, partition, offset } of positions) {
-      const partitions = topics.get(topic)
-      if (partitions === undefined) topics.set(topic, [{ partition, offset: `${offset}` }])
-      else partitions.push({ partition, offset: `${offset}` })
-    }
-    const link = await (this.#linkNode ?? node).shared('ask')
-    await link.call(
-      'OffsetCommit',
-      {
-        groupId: this.#how.group,
-        groupGenerationId: generation,
-        memberId,
-        topics: [...topics].map(([topic, partitions]) => ({ topic, partitions }))
-      },
-      askMs
-    )
-  }
-
   /** Also over when it is closed. */
   #pause(ms: number): Promise<void> {
     if (this.#isClosed) return Promise.resolve()
@@ -322,11 +251,3 @@ export class Group implements Reading {
     })
   }
 }
-
-function byTopic(places: readonly Place[]): Map<string, number[]> {
-  const topics = new Map<string, number[]>()
-  for (const { topic, partition } of places) topics.set(topic, [...(topics.get(topic) ?? []), partition])
-  return topics
-}
-
-const nameOf = ({ topic, partition }: Place) => `${topic}/${partition}`

@@ -3,10 +3,11 @@ import { Undelivered } from '../../undelivered.ts'
 import { type Call, Part } from './call.ts'
 import type { Cluster, Topic } from './cluster.ts'
 import { numbers } from './codecs.ts'
-import { codes, hasMoved, KafkaFault, reasonOf, undelivered } from './errors.ts'
+import { codes, hasMoved, KafkaFault, reasonOf, textOf, undelivered } from './errors.ts'
+import { type Identity, identify, isSequenceLost } from './identity.ts'
 import type { Node } from './node.ts'
 import { produceRequest, type Written, writtenOf } from './produceRequest.ts'
-import { encodeBatch, type Origin } from './records.ts'
+import { encodeBatch } from './recordsOut.ts'
 
 /**
  * One request holds so much at most, whatever waits: its encoding and checksum hold up everything else meanwhile, some milliseconds. With
@@ -31,7 +32,6 @@ export class Lane {
   #isBusy = false
   #isClosed = false
   #askedAt = 0
-  /** Who this lane is to the brokers, with the next sequence of each partition. Given up when an outcome stays unknown. */
   #identity: Identity | null = null
 
   constructor(cluster: Cluster, topic: string, acks: number, compression: Compression, isIdempotent: boolean) {
@@ -78,8 +78,7 @@ export class Lane {
     if (!this.#isBusy) return
     this.#write(calls)
       .catch((error: unknown) => {
-        for (const call of calls)
-          call.failed(call.what.messages.length, undelivered(call.isSent ? 'unknown' : 'failed', error))
+        for (const call of calls) call.giveUp(textOf(error))
       })
       .finally(() => this.#next())
   }
@@ -145,7 +144,7 @@ export class Lane {
       topic = await this.#cluster.topic(this.#topic)
       const { length } = topic.leaders
       if (parts.some(({ partition }) => partition >= length)) topic = await this.#cluster.refresh(this.#topic)
-      if (this.#isIdempotent) await this.#identify()
+      if (this.#isIdempotent) this.#identity ??= await identify(this.#cluster)
     } catch (error) {
       const fault = undelivered('unavailable', error)
       if (fault.reason === 'unavailable') return { left: parts, fault }
@@ -225,10 +224,7 @@ export class Lane {
   async #answered(part: Part, written: Written | undefined, left: Part[]): Promise<Undelivered | null> {
     const code = written?.code ?? -1
     if (code === 0 || (code === codes.duplicateSequence && this.#isIdempotent)) {
-      if (part.identity === this.#identity) {
-        const next = this.#identity?.next
-        next?.set(part.partition, ((next.get(part.partition) ?? 0) + part.count) & 0x7fffffff)
-      }
+      if (part.identity === this.#identity) this.#identity?.wrote(part.partition, part.count)
       const appended = written?.timestamp ?? -1
       part.written(this.#topic, code === 0 ? written!.offset : -1, appended >= 0 ? appended : part.timestamp)
       return null
@@ -240,8 +236,7 @@ export class Lane {
       for (const half of part.halves()) await this.#halved(half)
       return null
     }
-    const isLost: boolean = isSequenceLost(code)
-    if (isLost && !part.isUnclear && this.#isIdempotent) {
+    if (isSequenceLost(code) && !part.isUnclear && this.#isIdempotent) {
       // The broker forgot who this is, or a message before this one was given up: a new name, and once more.
       this.#identity = null
       left.push(part)
@@ -263,7 +258,7 @@ export class Lane {
     let fault = new Undelivered('unavailable', `partition ${half.partition} has no leader`)
     try {
       const topic = await this.#cluster.topic(this.#topic)
-      if (this.#isIdempotent) await this.#identify()
+      if (this.#isIdempotent) this.#identity ??= await identify(this.#cluster)
       const node = this.#cluster.leader(topic, half.partition)
       if (node === null) left.push(half)
       else fault = (await this.#send(node, [half], left)) ?? fault
@@ -277,43 +272,22 @@ export class Lane {
   async #encode(part: Part): Promise<void> {
     // What may have been written is repeated as it was; anything else begins anew.
     if (part.isUnclear) return
+    // Another part of this attempt has just given it up.
+    if (this.#isIdempotent && this.#identity === null) throw new Undelivered('unavailable', 'no producer id')
     part.identity = this.#identity
     part.timestamp = this.#cluster.clock.now()
     const messages = part.calls.map(({ what }, i) => what.messages[part.indexes[i]!]!)
-    part.encoded = await encodeBatch(messages, part.timestamp, this.#codec, this.#origin(part.partition))
-  }
-
-  #origin(partition: number): Origin | null {
-    if (this.#identity === null) return null
-    const { producerId, epoch, next } = this.#identity
-    return { producerId, epoch, sequence: next.get(partition) ?? 0 }
-  }
-
-  async #identify(): Promise<void> {
-    if (this.#identity !== null) return
-    const link = await this.#cluster.any()
-    const { errorCode, producerId, producerEpoch } = await link.call<{
-      errorCode: number
-      producerId: string
-      producerEpoch: number
-    }>('InitProducerId', { transactionalId: null, transactionTimeout: 60_000 }, 5_000, { isUnchecked: true })
-    // A cluster that has just started has no numbers to give for a moment.
-    if (errorCode === codes.coordinatorLoading || errorCode === codes.coordinatorNotAvailable) {
-      throw new Undelivered('unavailable', `no producer id (${errorCode})`)
-    }
-    if (errorCode !== 0) throw undelivered(reasonOf(errorCode), new KafkaFault(errorCode, 'producer id'))
-    this.#identity = { producerId: BigInt(producerId), epoch: producerEpoch, next: new Map() }
+    part.encoded = await encodeBatch(
+      messages,
+      part.timestamp,
+      this.#codec,
+      this.#identity?.origin(part.partition) ?? null
+    )
   }
 
   #left(deadline: number): number {
     return Math.max(1, deadline - this.#cluster.clock.now())
   }
-}
-
-interface Identity {
-  readonly producerId: bigint
-  readonly epoch: number
-  readonly next: Map<number, number>
 }
 
 function partsOf(calls: readonly Call[]): Part[] {
@@ -332,9 +306,3 @@ function partsOf(calls: readonly Call[]): Part[] {
   }
   return [...parts.values()]
 }
-
-const isSequenceLost = (code: number): boolean =>
-  code === codes.outOfOrderSequence ||
-  code === codes.unknownProducerId ||
-  code === codes.invalidProducerEpoch ||
-  code === codes.invalidProducerId

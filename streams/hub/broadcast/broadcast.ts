@@ -115,11 +115,11 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
   // Seats
 
   written(member: Member): void {
-    this.#fanOut.ready(member)
+    this.#fanOut.serving.ready(member)
   }
 
   ready(member: Member): void {
-    this.#fanOut.ready(member)
+    this.#fanOut.serving.ready(member)
   }
 
   leave(member: Member): void {
@@ -132,7 +132,7 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
     const { given, parts, cursors } = this
     if (!given.options.resume) return null
     if (member.catchUp !== null) return member.catchUp.cursor()
-    if (member.position !== NOWHERE) return this.#fanOut.cursorOf(member)
+    if (member.position !== NOWHERE) return this.#fanOut.serving.cursorOf(member)
     if (member.vector !== null) return cursors.sign(parts.body(member.vector, member.vectorMs))
     const { start } = member
     if (start.kind === 'vector') return start.text
@@ -142,11 +142,11 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
   // CatchUpHost, FanOutHost
 
   hasRoom(member: Member): boolean {
-    return this.#fanOut.hasRoom(member)
+    return this.#fanOut.serving.hasRoom(member)
   }
 
   give(member: Member, entry: Entry): void {
-    this.#fanOut.give(member, entry)
+    this.#fanOut.serving.give(member, entry)
   }
 
   queue(member: Member): void {
@@ -165,7 +165,7 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
 
   end(member: Member, why: 'fault'): void {
     this.#leaveHistory(member)
-    this.#fanOut.end(member, why)
+    this.#fanOut.serving.end(member, why)
   }
 
   /** Positions are known: where does it begin? */
@@ -174,7 +174,7 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
     const { start } = member
     if (start.kind === 'vector') this.#place(member, parts.vectorOf(start.seen))
     else if (start.kind === 'time') void this.#seek(member, start.ms)
-    else if (parts.hasReached(parts.begins())) this.#fanOut.attach(member, window.next)
+    else if (parts.hasReached(parts.begins())) this.#fanOut.serving.attach(member, window.next)
     else
       this.#place(
         member,
@@ -208,7 +208,7 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
     member.had = hasReached && until <= from ? null : vector
     member.hadUntil = hasReached ? until : Number.POSITIVE_INFINITY
     member.isLive = false
-    this.#fanOut.attach(member, from)
+    this.#fanOut.serving.attach(member, from)
     if (!hasReached) void this.#checkEnd(member, vector)
   }
 
@@ -275,7 +275,7 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
     const { clock } = this.given
     this.#cancelAge = clock.after(Math.max(SHORTEST_AGE_MS, ms), () => {
       this.#cancelAge = null
-      this.#fanOut.trim()
+      this.#fanOut.serving.trim()
       const oldest = this.window.oldest()
       if (oldest !== null) this.#watchAge(oldest + this.#ageMs - clock.now())
     })

@@ -1,16 +1,11 @@
-import type { Place, Reading } from '../../broker.ts'
-import { type Arrived, sizeOf } from '../../message.ts'
 import type { Cursors } from '../cursor.ts'
-import { Fifo } from '../fifo.ts'
 import type { HubGiven } from '../hub.ts'
 import { Entry, Pace } from './entry.ts'
-import type { Member } from './member.ts'
+import { HistoryReader } from './historyReader.ts'
+import type { History, Member } from './member.ts'
 import type { Part, Parts, Vector } from './parts.ts'
 import type { Tally } from './tally.ts'
 
-/** Records that wait for one client; above it its reader is told to wait. */
-const MOST_WAITING = 500
-const MOST_WAITING_BYTES = 1_048_576
 /** Records taken at one go. */
 const SLICE = 200
 /** So long may its reader stand still before the client is told to come again. */
@@ -37,12 +32,12 @@ export interface CatchUpHost {
 }
 
 /** Reads history for one client until it meets the window. */
-export class CatchUp {
+export class CatchUp implements History {
   readonly #host: CatchUpHost
   readonly #member: Member
   readonly #vector: Vector
   readonly #pace: Pace
-  #reading: Reader | null = null
+  #reading: HistoryReader | null = null
   #cancelFault: (() => void) | null = null
   #cancelQuiet: (() => void) | null = null
   #isClosed = false
@@ -113,7 +108,7 @@ export class CatchUp {
     this.#reading?.close()
     // What lies behind the window's newest is for the window to bring.
     const behind = parts.list.filter(part => (this.#vector[part.index] ?? 0) < part.next)
-    this.#reading = new Reader(given, behind, this.#vector, {
+    this.#reading = new HistoryReader(given, behind, this.#vector, {
       arrived: () => this.#host.queue(this.#member),
       state: fault => this.#state(fault)
     })
@@ -167,7 +162,7 @@ export class CatchUp {
     else this.#watch()
   }
 
-  #isQuiet(reading: Reader, seen: number): boolean {
+  #isQuiet(reading: HistoryReader, seen: number): boolean {
     const isSame = reading === this.#reading && reading.seen === seen && reading.isEmpty
     return isSame && reading.isReading && this.#cancelFault === null
   }
@@ -179,122 +174,4 @@ interface Quiet {
   readonly seen: number
   /** Where the window began, of what is older than it: records below were there already. */
   readonly floors: readonly { readonly part: Part; readonly floor: number }[]
-}
-
-interface Next {
-  readonly part: Part
-  /** Null: history is gone up to `to`. */
-  readonly record: Arrived | null
-  readonly to: number
-}
-
-interface ReaderListener {
-  arrived(): void
-  state(fault: string | null): void
-}
-
-/** Reads some partitions into a bounded inbox. */
-class Reader {
-  readonly #given: HubGiven
-  readonly #parts: ReadonlySet<Part>
-  readonly #inbox = new Fifo<Next>()
-  readonly #readings: readonly Reading[]
-  readonly #assigned = new Set<number>()
-  #bytes = 0
-  #isPaused = false
-  #isClosed = false
-  /** How often something came. */
-  seen = 0
-
-  constructor(given: HubGiven, parts: readonly Part[], from: Vector, listener: ReaderListener) {
-    this.#given = given
-    this.#parts = new Set(parts)
-    this.#readings = given.sources.map(({ broker }, source) => {
-      const own = parts.filter(part => part.source === source)
-      const positions = own.map(part => ({
-        topic: part.topic,
-        partition: part.partition,
-        offset: from[part.index] ?? 0
-      }))
-      const partOf = (place: Place) =>
-        own.find(({ topic, partition }) => topic === place.topic && partition === place.partition)
-      const came = (part: Part, record: Arrived | null, to: number) => {
-        this.seen++
-        this.#bytes += record === null ? 0 : sizeOf(record)
-        given.budget.add(record === null ? 0 : sizeOf(record))
-        this.#inbox.push({ part, record, to })
-      }
-      const taker = {
-        assigned: () => void this.#assigned.add(source),
-        records: (place: Place, records: readonly Arrived[]) => {
-          const part = partOf(place)
-          if (part === undefined || this.#isClosed) return
-          for (const record of records) came(part, record, 0)
-          this.#flow()
-          listener.arrived()
-        },
-        gap: (place: Place, _from: number, to: number) => {
-          const part = partOf(place)
-          if (part === undefined || this.#isClosed) return
-          came(part, null, to)
-          listener.arrived()
-        },
-        state: (fault: string | null) => {
-          if (!this.#isClosed) listener.state(fault)
-        }
-      }
-      return own.length === 0 ? NOT_READING : broker.read(positions, true, taker)
-    })
-  }
-
-  /** Every broker has begun to bring what it was asked for. */
-  get isReading(): boolean {
-    for (const { source } of this.#parts) if (!this.#assigned.has(source)) return false
-    return true
-  }
-
-  get isEmpty(): boolean {
-    return this.#inbox.length === 0
-  }
-
-  reads(parts: readonly Part[]): boolean {
-    return parts.every(part => this.#parts.has(part))
-  }
-
-  shift(): Next | null {
-    const next = this.#inbox.shift()
-    if (next === undefined) return null
-    if (next.record !== null) {
-      this.#bytes -= sizeOf(next.record)
-      this.#given.budget.add(-sizeOf(next.record))
-    }
-    this.#flow()
-    return next
-  }
-
-  close(): void {
-    this.#isClosed = true
-    while (this.shift() !== null);
-    for (const reading of this.#readings)
-      reading.close().catch(error => this.#given.log.warn('catch-up reader', { error: String(error) }))
-  }
-
-  #flow(): void {
-    if (this.#isClosed) return
-    const { length } = this.#inbox
-    if (!this.#isPaused && (length > MOST_WAITING || this.#bytes > MOST_WAITING_BYTES)) {
-      this.#isPaused = true
-      for (const part of this.#parts) this.#readings[part.source]!.pause(part)
-    } else if (this.#isPaused && length <= MOST_WAITING / 2 && this.#bytes <= MOST_WAITING_BYTES / 2) {
-      this.#isPaused = false
-      for (const part of this.#parts) this.#readings[part.source]!.resume(part)
-    }
-  }
-}
-
-const NOT_READING: Reading = {
-  pause: () => {},
-  resume: () => {},
-  commit: () => Promise.resolve(),
-  close: () => Promise.resolve()
 }

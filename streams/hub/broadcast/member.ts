@@ -1,7 +1,6 @@
 import type { Seen } from '../cursor.ts'
 import type { Client, Item, Seat } from '../hub.ts'
 import type { Backlog } from './backlog.ts'
-import type { CatchUp } from './catchUp.ts'
 import type { Vector } from './parts.ts'
 
 /** A cursor that names offsets. */
@@ -15,6 +14,14 @@ export type Start =
   | { readonly kind: 'vector'; readonly seen: Named; readonly text: string }
   /** 0: at the oldest. */
   | { readonly kind: 'time'; readonly ms: number }
+
+/** Reads history for one client. */
+export interface History {
+  /** Its turn. What it cost, in client writes. */
+  serve(): number
+  cursor(): string | null
+  close(): void
+}
 
 /** What a seat asks of its hub. */
 export interface Seats {
@@ -62,7 +69,7 @@ export class Member implements Seat {
   vectorMs: number
   /** Null: it waits as a position in the window. */
   backlog: Backlog | null = null
-  catchUp: CatchUp | null = null
+  catchUp: History | null = null
   /** It holds one of the process's places for readers of history. */
   hasReader = false
   /** Its turn in the line for one. */

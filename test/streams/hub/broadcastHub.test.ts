@@ -212,6 +212,57 @@ t.test('a burst longer than every bound ends nobody who keeps up', async t => {
   t.same(first.got, numbers(5000))
 })
 
+t.test('a burst ends nobody whose socket tells a little later what it has written', async t => {
+  const broker = new LogBroker()
+  const { hub, first } = await running(broker, { options: { queue: queue(100) } })
+  const later = [first, ...numbers(9).map(() => new Listener())]
+  for (const client of later) {
+    if (client !== first) client.join(hub)
+    client.writes = false
+    let unwritten = 0
+    client.takeAll = batch => {
+      client.got.push(...batch.items.map(({ record }) => String(record.value)))
+      unwritten += batch.items.length
+      setImmediate(() => {
+        client.seat!.written(unwritten)
+        unwritten = 0
+      })
+    }
+  }
+  await turns()
+  broker.fetch = 5000
+  broker.put(0, ...numbers(5000))
+  await until(() => later.every(({ got }) => got.length === 5000))
+  t.ok(later.every(({ ended }) => ended.length === 0))
+  t.same(first.got, numbers(5000))
+})
+
+t.test('a majority without room is waited for, but not for long', async t => {
+  const broker = new LogBroker()
+  const { hub, first, clock } = await running(broker, { options: { queue: queue(10) } })
+  const stuck = numbers(3).map(() => new Listener({ room: 0 }))
+  for (const client of stuck) client.join(hub)
+  await turns()
+  broker.put(0, ...numbers(100))
+  await turns(20)
+  t.equal(first.got.length, 5)
+  for (const client of stuck.slice(0, 2)) client.open()
+  await turns(40)
+  t.equal(first.got.length, 100)
+  t.same([stuck[0]!.got, stuck[0]!.ended, stuck[2]!.ended], [numbers(100), [], ['slow']])
+  first.room = 0
+  for (const client of stuck) client.room = 0
+  broker.put(0, ...numbers(100))
+  await turns(20)
+  t.equal(hub.status().queued, 95)
+  for (let i = 0; i < 25; i++) {
+    await clock.move(50)
+    await turns(3)
+  }
+  t.equal(hub.status().queued, 0)
+  t.same(first.ended, ['slow'])
+})
+
 t.test('the broker is told to wait while more has come than was handed out, and then to go on', async t => {
   const broker = new LogBroker()
   const { hub, first } = await running(broker, { bufferMessages: 100 })
