@@ -61,6 +61,8 @@ export function headPairs(type: string): string[] {
 
 /** Server-sent events. better-sse's session opens the stream and is gone then; frames are ours, shared by all clients. */
 export class EventStream extends EndlessAnswer {
+  #hasPlace = false
+
   constructor(call: Call, options: DeliveryOptions, about: About, tools: ClientTools, wants: Wants) {
     super(true, call, options, about, tools, wants)
   }
@@ -95,8 +97,21 @@ export class EventStream extends EndlessAnswer {
 
   protected beat(now: number): void {
     const { heartbeatMs } = this.options
+    if (!this.#hasPlace) this.#place()
     // Bytes that wait for the client are sign of life enough.
     if (heartbeatMs > 0 && now - this.sentAt >= heartbeatMs && this.socket.writableLength === 0) this.text(':\n\n')
+  }
+
+  /** An id without data is kept and not shown (HTML §9.2.6): who leaves before its first event can still go on from here. */
+  #place(): void {
+    if (this.out.messages > 0 || !this.options.resume || this.options.mode !== 'broadcast') {
+      this.#hasPlace = true
+      return
+    }
+    const cursor = this.seat!.cursor()
+    if (cursor === null) return
+    this.#hasPlace = true
+    this.text(`id: ${cursor}\n\n`)
   }
 
   protected override finish(why: Ending): void {

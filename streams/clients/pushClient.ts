@@ -41,7 +41,7 @@ export abstract class PushClient implements Client, Watched {
   protected sentAt: number
   protected seat: Seat | null = null
   readonly #about: About
-  readonly #out: Outbox
+  protected readonly out: Outbox
   #leave: (() => void) | null = null
   #ended: (() => void) | null = null
   #why: Ending | 'silent' = 'left'
@@ -75,7 +75,7 @@ export abstract class PushClient implements Client, Watched {
     this.tools = tools
     this.socket = call.upgrade?.socket ?? call.req.socket
     this.#about = about
-    this.#out = new Outbox(this.socket, options.queue, tools.wheel, this)
+    this.out = new Outbox(this.socket, options.queue, tools.wheel, this)
     const { now } = tools.wheel
     this.sentAt = now
     this.#endsAt = options.maxAgeMs > 0 ? now + jittered(options.maxAgeMs, tools.random) : Number.POSITIVE_INFINITY
@@ -109,13 +109,13 @@ export abstract class PushClient implements Client, Watched {
   }
 
   hasRoom(): boolean {
-    return this.state === 'open' && !this.#out.isFull && this.isWritable()
+    return this.state === 'open' && !this.out.isFull && this.isWritable()
   }
 
   take(item: Item): void {
     const bytes = encoded(item, this.format)
     if (this.options.ack === 'client') this.#expect(item.cursor, bytes.length > 0)
-    this.#out.add(bytes, 1, bytes.length === 0 ? 0 : 1)
+    this.out.add(bytes, 1, bytes.length === 0 ? 0 : 1)
   }
 
   #expect(cursor: string | null, isShown: boolean): void {
@@ -156,11 +156,11 @@ export abstract class PushClient implements Client, Watched {
     let visible = items.length
     if (this.options.count === 'message')
       for (let i = 0; i < items.length; i++) if (encoded(items[i]!, this.format).length === 0) visible--
-    this.#out.add(batch.joined(this.format), items.length, visible)
+    this.out.add(batch.joined(this.format), items.length, visible)
   }
 
   flush(): void {
-    const out = this.#out
+    const { out } = this
     if (out.isEmpty) return
     if (this.state !== 'open' || !this.isWritable()) return out.drop()
     const amount = out.amount(this.options.count)
@@ -191,7 +191,7 @@ export abstract class PushClient implements Client, Watched {
   }
 
   #regain(): void {
-    if (!this.#out.isFull || !this.#out.regains()) return
+    if (!this.out.isFull || !this.out.regains()) return
     if (this.#gapCursor !== null) this.#tellGap()
     if (this.hasRoom()) this.seat!.ready()
   }
@@ -208,13 +208,13 @@ export abstract class PushClient implements Client, Watched {
     this.#missed = 0
     this.#gapCursor = null
     if (bytes === null) return
-    this.#out.add(bytes, 0, 0)
+    this.out.add(bytes, 0, 0)
     this.flush()
   }
 
   /** Writes what is no message. */
   protected say(bytes: Buffer): void {
-    this.#out.bytes += bytes.length
+    this.out.bytes += bytes.length
     this.sentAt = this.tools.wheel.now
     this.socket.write(bytes)
   }
@@ -244,15 +244,15 @@ export abstract class PushClient implements Client, Watched {
     const { call } = this
     // Its handshake was refused, or it left before its answer began.
     if (!this.#isOut) return
-    call.sent(this.#out.bytes)
+    call.sent(this.out.bytes)
     this.tools.log.info('stream connection ended', {
       api_id: this.#about.api,
       stream: this.#about.stream,
       transport: this.transport,
       client: call.client,
       duration_ms: this.tools.wheel.time() - call.at,
-      messages: this.#out.messages,
-      bytes: this.#out.bytes,
+      messages: this.out.messages,
+      bytes: this.out.bytes,
       reason: this.#why
     })
   }
@@ -265,7 +265,7 @@ export abstract class PushClient implements Client, Watched {
 
   look(now: number): void {
     const { writeWaitMs } = this.options
-    if (writeWaitMs > 0 && this.#out.isStalled(now, writeWaitMs)) return this.cut('slow')
+    if (writeWaitMs > 0 && this.out.isStalled(now, writeWaitMs)) return this.cut('slow')
     if (this.state === 'closing' && now >= this.#closeBy) return this.cut('left')
     if (this.state !== 'open') return
     if (now >= this.#endsAt) return this.close('age')

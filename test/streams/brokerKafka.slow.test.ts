@@ -12,6 +12,8 @@ import { brokerContract } from '../contract/broker.ts'
 import { Reader } from '../contract/brokerReader.ts'
 import { kafka } from '../helpers/kafka.ts'
 
+// Starting a broker with users and taking a whole contract takes some 20 s.
+t.setTimeout(120_000)
 const server = await kafka(t, { tls: true, sasl: true })
 const log: Log = { debug() {}, info() {}, warn() {}, error() {} }
 let topics = 0
