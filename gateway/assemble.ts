@@ -350,8 +350,11 @@ function openStreams(settings: Settings, { store, events, clock, log, random }: 
   })
 }
 
-function streamingApi({ id, orgId, active, streams }: Api): StreamingApi {
-  return { id, orgId, isActive: active, plans: streams ?? [] }
+function streamingApi(api: Api): StreamingApi {
+  const { id, orgId, active, streams, authentication, addresses, domain, listenPath, operations } = api
+  const isAllowed = operations.map(({ allow, block, ignoreAuthentication }) => [allow, block, ignoreAuthentication])
+  const access = JSON.stringify([authentication, addresses, domain, listenPath, isAllowed])
+  return { id, orgId, isActive: active, plans: streams ?? [], access }
 }
 
 function base({ address, family, port }: AddressInfo): string {

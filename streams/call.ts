@@ -4,6 +4,8 @@ import type { No } from './refusals.ts'
 
 /** One request or upgrade as streams see it, behind authentication and limits. `gateway/steps/stream.ts` makes it. */
 export interface Call {
+  /** Id of the API. */
+  readonly api: string
   readonly req: IncomingMessage
   readonly res: ServerResponse
   /** Null: an ordinary request. `first`: what the client sent behind its head. */

@@ -13,6 +13,7 @@ interface Served extends Endpoint {
 }
 
 interface LiveApi {
+  readonly access: string
   readonly router: Router<Served>
   readonly running: ReadonlyMap<string, RunningStream>
 }
@@ -50,7 +51,7 @@ export function liveStreams(given: LiveGiven): Streams {
         continue
       }
       try {
-        running.set(plan.name, new RunningStream(plan, api.id, given))
+        running.set(plan.name, new RunningStream(plan, api, given))
       } catch (cause) {
         log.error('a stream did not start', { api_id: api.id, stream: plan.name, cause: String(cause) })
       }
@@ -58,7 +59,7 @@ export function liveStreams(given: LiveGiven): Streams {
     const served = api.plans.flatMap(plan =>
       endpointsOf(plan).map((endpoint): Served => ({ ...endpoint, running: running.get(plan.name) ?? null }))
     )
-    return { router: router(served), running }
+    return { access: api.access, router: router(served), running }
   }
 
   return {
@@ -78,6 +79,7 @@ export function liveStreams(given: LiveGiven): Streams {
           continue
         }
         apis.set(api.id, fresh)
+        if (old !== undefined && old.access !== api.access) connections.end(call => call.api === api.id, 'changed')
         for (const [name, stream] of old?.running ?? []) {
           const now = fresh.running.get(name)
           if (now === undefined) end(api.id, stream, 'disabled', 0)

@@ -17,7 +17,13 @@ const SOON = ['Retry-After', '1']
 /** Statuses: facts/streams §4.6. */
 export const nos = {
   noRoute: no('no_stream_route', 404, 'not found'),
-  notUpgraded: no('upgrade_required', 426, 'Upgrade Required', ['Upgrade', 'websocket']),
+  notUpgraded: no('upgrade_required', 426, 'Upgrade Required', [
+    'Upgrade',
+    'websocket',
+    // RFC 9110 §7.8: the field is hop-by-hop.
+    'Connection',
+    'Upgrade'
+  ]),
   off: no('streaming_off', 503, 'Streaming is switched off on this gateway'),
   draining: no('stream_draining', 503, 'Server closing', SOON),
   broken: no('stream_broken', 503, 'The stream is not running', SOON),
@@ -32,8 +38,8 @@ export const nos = {
   bodyTooLarge: no('body_too_large', 413, 'Request Entity Too Large'),
   mediaType: no('media_type', 415, 'Unsupported Media Type'),
   busy: no('stream_busy', 503, 'Too many messages are under way', SOON),
-  unavailable: no('broker_unavailable', 503, 'The message broker is not available', SOON),
-  unknown: no('delivery_unknown', 504, 'The message broker did not answer in time', ['svc-delivery', 'unknown']),
+  unavailable: no('broker_unavailable', 503, 'The message cannot be delivered now', SOON),
+  unknown: no('delivery_unknown', 504, 'Nobody knows whether the message was delivered', ['svc-delivery', 'unknown']),
   misconfigured: no('broker_refused', 502, 'The message could not be delivered'),
   failed: no('broker_failed', 502, 'The message could not be delivered'),
   rateLimited: no('stream_rate', 429, 'Too Many Requests', SOON)

@@ -38,13 +38,23 @@ export function router<E extends Endpoint>(endpoints: readonly E[]): Router<E> {
   )
   return {
     find(method, path, isUpgrade) {
+      const here: E[] = []
       const exact = literal.get(path)
-      if (exact !== undefined) return chosen(exact, method, isUpgrade, NO_PARAMS)
+      if (exact !== undefined) {
+        const found = chosen(exact, method, isUpgrade)
+        if (found !== null) return { endpoint: found, params: NO_PARAMS }
+        if (lacksUpgrade(exact, method, isUpgrade)) return nos.notUpgraded
+        here.push(...exact)
+      }
       for (const { segments, endpoints } of ordered) {
         const params = matched(segments, path)
-        if (params !== null) return chosen(endpoints, method, isUpgrade, params)
+        if (params === null) continue
+        const found = chosen(endpoints, method, isUpgrade)
+        if (found !== null) return { endpoint: found, params }
+        if (lacksUpgrade(endpoints, method, isUpgrade)) return nos.notUpgraded
+        here.push(...endpoints)
       }
-      return nos.noRoute
+      return here.length === 0 ? nos.noRoute : refusalOf(here, isUpgrade)
     }
   }
 }
@@ -58,17 +68,20 @@ export function isWebSocket({ kind }: Endpoint): boolean {
   return kind === 'websocket' || kind === 'produce_websocket'
 }
 
-function chosen<E extends Endpoint>(
-  endpoints: readonly E[],
-  method: string,
-  isUpgrade: boolean,
-  params: Readonly<Record<string, string>>
-): Routed<E> | No {
+function chosen<E extends Endpoint>(endpoints: readonly E[], method: string, isUpgrade: boolean): E | null {
   for (const endpoint of endpoints)
-    if (isWebSocket(endpoint) === isUpgrade && endpoint.verbs.includes(method)) return { endpoint, params }
-  const takes = endpoints.filter(endpoint => !isWebSocket(endpoint))
-  if (isUpgrade && takes.length === endpoints.length) return wrongProtocol
-  if (!isUpgrade && method === 'GET' && takes.length < endpoints.length) return nos.notUpgraded
+    if (isWebSocket(endpoint) === isUpgrade && endpoint.verbs.includes(method)) return endpoint
+  return null
+}
+
+/** A WebSocket path holds its GET, whatever less specific path would take that too. */
+function lacksUpgrade(endpoints: readonly Endpoint[], method: string, isUpgrade: boolean): boolean {
+  return !isUpgrade && method === 'GET' && endpoints.some(isWebSocket)
+}
+
+/** The path is there, but not for this request. */
+function refusalOf(endpoints: readonly Endpoint[], isUpgrade: boolean): No {
+  if (isUpgrade && !endpoints.some(isWebSocket)) return wrongProtocol
   const verbs = [...new Set(endpoints.flatMap(({ verbs }) => verbs))].sort()
   return no('method_not_allowed', 405, 'Incorrect method', ['Allow', verbs.join(', ')])
 }

@@ -2,7 +2,6 @@ import type { StreamingSettings } from '../config/settings.ts'
 import type { HttpServerInput, HttpServerOutput, KafkaInput } from '../config/shape/stream.ts'
 import type { Clock, Log, Random } from '../config/world.ts'
 import type { Broker } from './broker.ts'
-import { MemoryBroker } from './brokers/brokerMemory.ts'
 import type { Brokers } from './brokers/brokers.ts'
 import type { Budget } from './budget.ts'
 import type { Call } from './call.ts'
@@ -20,7 +19,7 @@ import type { Endpoint, StreamPlan } from './plan.ts'
 import { template } from './processors/template.ts'
 import { type Producer, producer } from './produce/producer.ts'
 import type { Remembered } from './produce/remembered.ts'
-import type { StreamStatus } from './streams.ts'
+import type { StreamingApi, StreamStatus } from './streams.ts'
 
 export interface RunningTools {
   readonly settings: StreamingSettings
@@ -43,6 +42,7 @@ const DELIVER_MS = 30_000
 export class RunningStream {
   readonly plan: StreamPlan
   readonly #api: string
+  readonly #org: string
   readonly #tools: RunningTools
   readonly #producers: Producer[] = []
   readonly #deliveries: Delivery[] = []
@@ -52,11 +52,11 @@ export class RunningStream {
   readonly #connectors: ConnectorTools
   #delivered = 0
 
-  /** @param api id of the API */
-  constructor(plan: StreamPlan, api: string, tools: RunningTools) {
+  constructor(plan: StreamPlan, { id: api, orgId: org }: Pick<StreamingApi, 'id' | 'orgId'>, tools: RunningTools) {
     const { clock, log, random, brokers } = tools
     this.plan = plan
     this.#api = api
+    this.#org = org
     this.#tools = tools
     this.#connectors = {
       clock,
@@ -64,7 +64,7 @@ export class RunningStream {
       random,
       api,
       stream: plan.name,
-      broker: options => this.#opened(brokers.get(options)),
+      broker: options => this.#opened(brokers.get(options, org)),
       output: connector => this.#output(connector),
       input: (connector, deliver) => this.#input(connector, deliver)
     }
@@ -136,7 +136,7 @@ export class RunningStream {
   #connect(input: Connector, output: Connector): void {
     const sources = flat(input).map((connector): Source & { options: KafkaInput } => {
       const options = connector.options as KafkaInput
-      const broker = this.#opened(this.#tools.brokers.get(options))
+      const broker = this.#opened(this.#tools.brokers.get(options, this.#org))
       return { broker, joining: joiningOf(options, this.#group()), options }
     })
     const steps = [...input.processors, ...this.plan.processors, ...output.processors]
@@ -195,16 +195,7 @@ export class RunningStream {
 
   /** Clients that no broker stands behind: a topic of its own, in memory and bounded, holds what they have not got yet. */
   #feed(connector: Connector): Output {
-    const { clock, log, settings } = this.#tools
-    const broker = this.#opened(
-      new MemoryBroker({
-        name: `${this.#api}.${this.plan.name}`,
-        settings: { ...settings.memory, partitions: 1 },
-        durable: null,
-        clock,
-        log
-      })
-    )
+    const broker = this.#opened(this.#tools.brokers.own(this.#api, this.plan.name))
     const options: KafkaInput = { addresses: ['memory://own'], topics: ['messages'] }
     this.#deliver(connector, [{ broker, joining: joiningOf(options, this.#group()) }], bufferOf(options), [])
     return {

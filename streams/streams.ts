@@ -9,6 +9,8 @@ export interface StreamingApi {
   /** False: its streams stand still, and its connections are closed. */
   readonly isActive: boolean
   readonly plans: readonly StreamPlan[]
+  /** Who is let in, and where: when it changes, whoever is in must come in again. */
+  readonly access: string
 }
 
 /** One row of `GET /svc/streams`. */

@@ -20,7 +20,9 @@ export const cors: Step = {
     const methods = (given.allowedMethods.length === 0 ? SIMPLE_METHODS : given.allowedMethods).map(method =>
       method.toUpperCase()
     )
-    const headers = given.allowedHeaders.length === 0 ? SIMPLE_HEADERS : given.allowedHeaders
+    const named = given.allowedHeaders.length === 0 ? SIMPLE_HEADERS : given.allowedHeaders
+    // What a client of a stream says where it goes on with.
+    const headers = api.streams === null ? named : [...named, 'Last-Event-ID']
     const lowerHeaders = new Set(headers.map(name => name.toLowerCase()))
     const anyHeader = lowerHeaders.has('*')
     const anyMethod = methods.includes('*')

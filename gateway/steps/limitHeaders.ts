@@ -10,7 +10,8 @@ export function limitHeaders({ settings, clock }: Tools): Head {
     if (tellsRates) rates(x, pairs)
     else if (x.refusal === null && x.upstreamMs >= 0) quotas(x, pairs)
     if (ietf) draft(x, pairs, clock.now())
-    if (status === 429 && x.verdict !== null && x.refusal !== null) {
+    // Others than limits answer 429 too, with a time of their own.
+    if (status === 429 && x.verdict !== null && x.verdict.refused >= 0 && x.refusal !== null) {
       const { refused, standings } = x.verdict
       pairs.push('Retry-After', String(Math.max(1, secondsLeft(standings[refused]!.reset, clock.now()))))
     }

@@ -32,6 +32,10 @@ export class StreamCall implements Call, Waiter {
     x.res.waiter = this
   }
 
+  get api(): string {
+    return this.x.route.api.id
+  }
+
   get req(): Exchange['req'] {
     return this.x.req
   }

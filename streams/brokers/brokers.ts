@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { StreamingSettings } from '../../config/settings.ts'
 import type { Clock, Log } from '../../config/world.ts'
 import type { Broker } from '../broker.ts'
@@ -33,9 +34,12 @@ export interface Brokers {
   /**
    * One broker a cluster and credentials, whoever asks; `close` of the answer gives it back. An embedded broker lives until the
    * registry is closed, a real one for a minute after it was given back last.
+   * @param org an embedded broker belongs to an organisation: no credential stands between it and others
    * @throws Undelivered when the addresses are none
    */
-  get(options: BrokerOptions): Broker
+  get(options: BrokerOptions, org?: string): Broker
+  /** An embedded broker for one stream alone; it ends a minute after it was given back last. */
+  own(api: string, stream: string): Broker
   /** Ends all of them. */
   close(): Promise<void>
 }
@@ -56,11 +60,11 @@ export function brokers(given: BrokersGiven): Brokers {
   const ending = new Set<Promise<void>>()
   let isClosed = false
 
-  function open(name: string | null, options: BrokerOptions): Shared {
-    const broker =
-      name === null
-        ? given.kafka({ ...options, addresses: servers(options.addresses) })
-        : new MemoryBroker({ name, settings: memory, durable, clock, log })
+  function embedded(name: string): Broker {
+    return new MemoryBroker({ name, settings: memory, durable, clock, log })
+  }
+
+  function shared(broker: Broker): Shared {
     let { isUp } = broker.state()
     const stopListening = broker.onState(state => {
       if (state.isUp === isUp) return
@@ -68,6 +72,20 @@ export function brokers(given: BrokersGiven): Brokers {
       given.status({ broker: broker.name, isUp, fault: state.fault })
     })
     return { broker, users: 0, cancelEnd: () => {}, stopListening }
+  }
+
+  /** @param isKept it lives until the registry is closed, used or not */
+  function used(id: string, isKept: boolean, open: () => Broker): Broker {
+    if (isClosed) throw new Undelivered('unavailable', 'the gateway stops')
+    const one = all.get(id) ?? shared(open())
+    all.set(id, one)
+    one.cancelEnd()
+    one.users++
+    return new BrokerHandle(one.broker, () => {
+      one.users--
+      if (one.users > 0 || isKept || isClosed) return
+      one.cancelEnd = clock.after(warmMs, () => end(id, one))
+    })
   }
 
   function end(id: string, { broker, stopListening }: Shared): void {
@@ -81,21 +99,19 @@ export function brokers(given: BrokersGiven): Brokers {
   }
 
   return {
-    get(options) {
-      if (isClosed) throw new Undelivered('unavailable', 'the gateway stops')
+    get(options, org = 'default') {
       const fault = addressFault(options.addresses)
       if (fault !== null) throw new Undelivered('misconfigured', fault)
-      const name = memoryName(options.addresses)
-      const id = idOf(name, options)
-      const shared = all.get(id) ?? open(name, options)
-      all.set(id, shared)
-      shared.cancelEnd()
-      shared.users++
-      return new BrokerHandle(shared.broker, () => {
-        shared.users--
-        if (shared.users > 0 || name !== null || isClosed) return
-        shared.cancelEnd = clock.after(warmMs, () => end(id, shared))
-      })
+      const named = memoryName(options.addresses)
+      if (named === null)
+        return used(idOf(options), false, () => given.kafka({ ...options, addresses: servers(options.addresses) }))
+      // No name of a document holds this sign.
+      const name = org === 'default' ? named : `${named}~${digest([org])}`
+      return used(`memory://${name}`, true, () => embedded(name))
+    },
+    own(api, stream) {
+      const name = `~${digest([api, stream])}`
+      return used(`memory://${name}`, false, () => embedded(name))
     },
     async close() {
       isClosed = true
@@ -108,9 +124,12 @@ export function brokers(given: BrokersGiven): Brokers {
   }
 }
 
-/** Equal for what is the same cluster and credentials; an embedded broker has its name alone. */
-function idOf(name: string | null, { addresses, client_id = '', tls = {}, sasl = {} }: BrokerOptions): string {
-  if (name !== null) return `memory://${name}`
+function digest(names: readonly string[]): string {
+  return createHash('sha256').update(JSON.stringify(names)).digest('hex').slice(0, 32)
+}
+
+/** Equal for what is the same cluster and credentials. */
+function idOf({ addresses, client_id = '', tls = {}, sasl = {} }: BrokerOptions): string {
   return JSON.stringify([servers(addresses).toSorted(), client_id, sorted(tls), sorted(sasl)])
 }
 

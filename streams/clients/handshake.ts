@@ -13,7 +13,11 @@ export interface Wanted {
 }
 
 // RFC 6455 §4.2.2: the answer to another version names ours.
-const otherVersion = no(nos.badHandshake.code, 426, nos.badHandshake.message, ['Sec-WebSocket-Version', '13'])
+const otherVersion = no(nos.badHandshake.code, 426, nos.badHandshake.message, [
+  'Sec-WebSocket-Version',
+  '13',
+  ...nos.notUpgraded.pairs
+])
 /** How long a client may take to answer our close frame. */
 const CLOSE_MS = 2_000
 const KEY = /^[+/0-9A-Za-z]{22}==$/

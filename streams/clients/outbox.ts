@@ -29,8 +29,6 @@ export class Outbox {
   #more: Buffer[] | null = null
   #taken = 0
   #takenBytes = 0
-  /** Of those taken, the ones that have bytes. */
-  #visible = 0
   /** Messages of each flush that is not with the kernel yet, oldest first. */
   readonly #underWay: number[] = []
   #waiting = 0
@@ -46,10 +44,8 @@ export class Outbox {
     this.#progressAt = wheel.now
   }
 
-  /** @param visible how many of the messages have bytes in them */
-  add(bytes: Buffer, messages: number, visible: number): void {
+  add(bytes: Buffer, messages: number): void {
     this.#taken += messages
-    this.#visible += visible
     this.#waiting += messages
     if (bytes.length > 0) {
       if (this.#first === null) this.#first = bytes
@@ -65,18 +61,12 @@ export class Outbox {
     return this.#taken === 0 && this.#first === null
   }
 
-  /** What the quota is charged for the flush that comes. */
-  amount(count: DeliveryOptions['count']): number {
-    return count === 'byte' ? this.#takenBytes : count === 'message' ? this.#visible : 0
-  }
-
   /** What was taken is not written: it counts as not delivered, and goes back when the client leaves. */
   drop(): void {
     this.#first = null
     this.#more = null
     this.#taken = 0
     this.#takenBytes = 0
-    this.#visible = 0
   }
 
   send(): void {

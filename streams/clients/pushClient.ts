@@ -52,6 +52,8 @@ export abstract class PushClient implements Client, Watched {
   /** With `ack: client`: the last message that it saw and has not acknowledged, and one behind it that it never sees. */
   #shown: string | null = null
   #unseen: string | null = null
+  /** The quota covers no more. */
+  #isSpent = false
 
   /** The head of the answer. */
   #isOut = false
@@ -109,13 +111,15 @@ export abstract class PushClient implements Client, Watched {
   }
 
   hasRoom(): boolean {
-    return this.state === 'open' && !this.out.isFull && this.isWritable()
+    return this.state === 'open' && !this.out.isFull && !this.#isSpent && this.isWritable()
   }
 
   take(item: Item): void {
     const bytes = encoded(item, this.format)
+    // Nothing behind what the quota does not cover: it goes back when the client leaves.
+    if (this.#isSpent || (bytes.length > 0 && !this.#covers(bytes.length))) return
     if (this.options.ack === 'client') this.#expect(item.cursor, bytes.length > 0)
-    this.out.add(bytes, 1, bytes.length === 0 ? 0 : 1)
+    this.out.add(bytes, 1)
   }
 
   #expect(cursor: string | null, isShown: boolean): void {
@@ -153,29 +157,30 @@ export abstract class PushClient implements Client, Watched {
 
   takeAll(batch: Batch): void {
     const { items } = batch
-    let visible = items.length
-    if (this.options.count === 'message')
-      for (let i = 0; i < items.length; i++) if (encoded(items[i]!, this.format).length === 0) visible--
-    this.out.add(batch.joined(this.format), items.length, visible)
+    if (this.options.count === 'connection') this.out.add(batch.joined(this.format), items.length)
+    else for (let i = 0; i < items.length; i++) this.take(items[i]!)
   }
 
   flush(): void {
     const { out } = this
-    if (out.isEmpty) return
-    if (this.state !== 'open' || !this.isWritable()) return out.drop()
-    const amount = out.amount(this.options.count)
-    if (amount > 0 && !this.#charge(amount)) {
-      out.drop()
-      return this.close('quota')
+    if (!out.isEmpty) {
+      if (this.state !== 'open' || !this.isWritable()) return out.drop()
+      this.sentAt = this.tools.wheel.now
+      out.send()
     }
-    this.sentAt = this.tools.wheel.now
-    out.send()
+    if (this.#isSpent) this.close('quota')
   }
 
-  #charge(amount: number): boolean {
-    const answer = this.call.charge(amount)
-    if (typeof answer === 'boolean') return answer
-    // What is being asked about is under way: at most one flush goes out beyond the quota.
+  /** Charges one message, or its bytes, to the key's quota (facts/streams R26). */
+  #covers(bytes: number): boolean {
+    const { count } = this.options
+    if (count === 'connection') return true
+    const answer = this.call.charge(count === 'message' ? 1 : bytes)
+    if (typeof answer === 'boolean') {
+      this.#isSpent = !answer
+      return answer
+    }
+    // What is being asked about is under way: what comes in this turn goes out beyond the quota.
     answer.then(
       isLeft => isLeft || this.close('quota'),
       () => this.close('fault')
@@ -208,7 +213,7 @@ export abstract class PushClient implements Client, Watched {
     this.#missed = 0
     this.#gapCursor = null
     if (bytes === null) return
-    this.out.add(bytes, 0, 0)
+    this.out.add(bytes, 0)
     this.flush()
   }
 

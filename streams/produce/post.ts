@@ -75,8 +75,9 @@ export class Post implements Recipient {
   #claim(body: Buffer): void {
     const { remembered, api, stream } = this.#production
     const id = JSON.stringify([api, stream, this.#call.key, this.#idempotencyKey])
-    const type = `${this.#call.header('content-type') ?? ''}\n`
-    const digest = createHash('sha256').update(type).update(body).digest('base64')
+    // Path and query may choose key and topic.
+    const head = JSON.stringify([this.#call.path, this.#call.query, this.#call.header('content-type')])
+    const digest = createHash('sha256').update(head).update(body).digest('base64')
     const claim = remembered.claim(id, digest, outcome => this.#repeat(outcome, body))
     if (claim === 'waiting') return
     if (claim === 'other') return this.refused(otherRequest)

@@ -14,7 +14,9 @@ t.test('a path leads to its endpoint, or to the refusal that tells what it would
     one('websocket', '/out/{topic}/ws'),
     one('produce', '/out', ['POST']),
     one('stream', '/{a}/{b}/{c}'),
-    one('poll', '/slash/')
+    one('poll', '/slash/'),
+    one('produce', '/orders/{id}', ['POST']),
+    one('produce', '/orders/all', ['PUT'])
   ])
   const cases: [method: string, path: string, isUpgrade: boolean, found: string | number, allow?: string][] = [
     ['POST', '/in', false, 'produce'],
@@ -37,6 +39,9 @@ t.test('a path leads to its endpoint, or to the refusal that tells what it would
     ['GET', '/out/orders/ws', false, 426],
     ['GET', '/a/b/c', false, 'stream'],
     ['GET', '/a/b/c/d', false, 404],
+    ['POST', '/orders/all', false, 'produce'],
+    ['PUT', '/orders/all', false, 'produce'],
+    ['GET', '/orders/all', false, 405, 'POST, PUT'],
     ['GET', '/slash/', false, 'poll'],
     ['GET', '/slash', false, 404]
   ]

@@ -90,3 +90,23 @@ t.test('a reload keeps the clients of streams that stayed the same', async t => 
   await client.ended
   t.match(client.events.at(-1), { event: 'svc-error', data: /disabled/ })
 })
+
+t.test('who must say now who they are come in again', async t => {
+  const streams = topic('g', { mode: 'broadcast' })
+  const gw = await gateway(t, { settings: on, apis: [feed(streams)] })
+  const client = await sse(t, gw, '/feed/sse')
+  t.equal(client.status, 200)
+  t.equal((await gw.svc('PUT', '/svc/apis/oas/feed', feed(streams, { server: withKey }))).status, 200)
+  await client.ended
+  t.equal((await gw.get('/feed/sse')).status, 401)
+})
+
+t.test('one connection too many of a key is told so', async t => {
+  const settings = streamsOn({ max_clients_per_key: 1 })
+  const gw = await gateway(t, { settings, apis: [feed(topic('h'), { server: withKey })] })
+  const headers = { Authorization: await gw.key({ ...rights('feed'), rate: 100, per: 1 }) }
+  t.equal((await sse(t, gw, '/feed/sse', headers)).status, 200)
+  const second = await sse(t, gw, '/feed/sse', headers)
+  t.equal(second.status, 429)
+  t.equal(second.headers['retry-after'], '5')
+})

@@ -145,6 +145,29 @@ t.test('an embedded broker is one by its name, and outlives its users', async t 
   t.match(await all.get({ addresses: ['memory://b'] }).spans('t'), [{ high: 0 }, { high: 0 }])
 })
 
+t.test('an embedded broker is seen by its organisation alone', async t => {
+  const { all } = registry(t)
+  await produce(all.get({ addresses: ['memory://a'] }, 'default'), 't', 'x')
+  const other = all.get({ addresses: ['memory://a'] }, 'other')
+  t.match(await other.spans('t'), [{ high: 0 }, { high: 0 }])
+  await produce(other, 't', 'y')
+  t.match(await all.get({ addresses: ['memory://a'] }, 'other').spans('t'), [{ high: 1 }, { high: 0 }])
+})
+
+t.test('a broker for one stream goes on with its next version, and ends a minute after the last', async t => {
+  const { all, clock } = registry(t)
+  const first = all.own('api', 'stream')
+  await produce(first, 't', 'x')
+  const next = all.own('api', 'stream')
+  await first.close()
+  await clock.move(3_600_000)
+  t.match(await next.spans('t'), [{ high: 1 }, { high: 0 }])
+  t.match(await all.own('api', 'other').spans('t'), [{ high: 0 }, { high: 0 }])
+  await next.close()
+  await clock.move(60_000)
+  t.match(await all.own('api', 'stream').spans('t'), [{ high: 0 }, { high: 0 }])
+})
+
 t.test('addresses that are none are refused', async t => {
   const { all } = registry(t)
   for (const addresses of [['a'], ['memory://a', 'b:1'], []])

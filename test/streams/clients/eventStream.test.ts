@@ -405,25 +405,26 @@ t.test('what cannot be is refused, and nothing is left behind', async t => {
   }
 })
 
-t.test('messages or bytes are charged by the flush; what the quota does not cover is not delivered', async t => {
+t.test('messages or bytes are charged one by one; what the quota does not cover is not delivered', async t => {
   for (const count of ['message', 'byte'] as const) {
     const charged: number[] = []
-    let isLeft = true
-    const charge = (amount: number) => {
-      charged.push(amount)
-      return isLeft
-    }
+    const charge = (amount: number) => charged.push(amount) <= 3
     const server = await stand(t, 'stream', { options: { count }, charge })
     const source = await open(server)
     server.seats[0]!.give(item('one'), item(null), item('two'))
     await until(() => source.events.length === 2)
     // Chunks: size line, event, line feed.
-    t.same(charged, [count === 'message' ? 2 : 2 * Buffer.byteLength('13\r\nid: c7\ndata: one\n\n\r\n')])
-    isLeft = false
-    server.seats[0]!.give(item('three'))
+    const each = count === 'message' ? 1 : Buffer.byteLength('13\r\nid: c7\ndata: one\n\n\r\n')
+    t.same(charged, [each, each])
+    server.seats[0]!.give(item('six'), item('ten'), item('two'))
     await until(() => source.hasEnded())
     t.equal(source.events.at(-1)!.event, 'svc-error')
-    t.equal(server.seats[0]!.written, 3)
+    t.same(
+      source.events.map(({ data }) => data.slice(0, 3)),
+      ['one', 'two', 'six', '{"c']
+    )
+    t.equal(server.seats[0]!.written, 4)
+    t.equal(charged.length, 4)
     t.match(server.lines[0], { reason: 'quota' })
   }
 })

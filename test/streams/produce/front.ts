@@ -85,6 +85,7 @@ function callOf(req: IncomingMessage, res: ServerResponse, upgrade: Call['upgrad
     res.end(body ?? undefined)
   }
   const call: Call = {
+    api: 'api',
     req,
     res,
     upgrade,
