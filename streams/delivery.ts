@@ -1,10 +1,11 @@
 import type { Broker } from './broker.ts'
 import type { Call } from './call.ts'
 import type { Clients } from './clients/clients.ts'
-import type { Process } from './connector.ts'
+import type { Process, Step } from './connector.ts'
 import { broadcastHub } from './hub/broadcastHub.ts'
 import { groupHub } from './hub/groupHub.ts'
 import type { Ending, Hub, HubGiven, HubStatus, Source } from './hub/hub.ts'
+import type { SharedHubs } from './hub/sharedHubs.ts'
 import type { Arrived, Message } from './message.ts'
 import type { DeliveryOptions } from './options.ts'
 import type { EndpointKind } from './plan.ts'
@@ -23,10 +24,13 @@ export interface DeliveryGiven extends Omit<HubGiven, 'sources' | 'deadLetter' |
   /** The groups of these are texts with variables. */
   readonly sources: readonly Source[]
   readonly process: readonly Process[]
+  /** What `process` was made of. */
+  readonly steps: readonly Step[]
   readonly clients: Clients
+  readonly hubs: SharedHubs
 }
 
-/** One `http_server` output: its paths in front, one hub behind, or one for each group that its clients name. */
+/** One `http_server` output: its paths in front, its share of one hub behind, or one for each group that its clients name. */
 export class Delivery {
   readonly #given: DeliveryGiven
   readonly #groups: readonly ((call: Call) => string)[]
@@ -44,7 +48,8 @@ export class Delivery {
     // Each client with a group of its own gets every message: one reader for all of them does the same (streams R4).
     const isEachOwn = groups.some(group => group.includes('$svc_context.request_id'))
     this.#options = isEachOwn ? { ...given.options, mode: 'broadcast' } : given.options
-    if (groups.every(group => !group.includes('$svc_'))) this.#hub('', groups)
+    if (this.#options.mode === 'broadcast') this.#hub('', this.#plainGroups())
+    else if (groups.every(group => !group.includes('$svc_'))) this.#hub('', groups)
   }
 
   get mode(): string {
@@ -74,7 +79,6 @@ export class Delivery {
 
   #hubOf(call: Call): Hub | null {
     if (this.#isClosing) return null
-    if (this.#options.mode === 'broadcast') return this.#hubs.get('') ?? this.#hub('', this.#plainGroups())
     if (this.#hubs.has('')) return this.#hubs.get('')!
     const groups = this.#groups.map(group => group(call))
     if (!groups.every(group => GROUP.test(group))) return null
@@ -86,14 +90,23 @@ export class Delivery {
   }
 
   #hub(name: string, groups: readonly string[]): Hub {
-    const { sources, log, clock } = this.#given
-    const given: HubGiven = {
-      ...this.#given,
-      options: this.#options,
-      sources: sources.map(({ broker, joining }, i) => ({ broker, joining: { ...joining, group: groups[i]! } })),
-      deadLetter: deadLetter(sources[0]!.broker, this.#options.deadLetterTopic, clock)
-    }
-    const hub = this.#options.mode === 'broadcast' ? broadcastHub(given) : groupHub(given)
+    const given = this.#given
+    const { log, clock, hubs } = given
+    const options = this.#options
+    const make = options.mode === 'broadcast' ? broadcastHub : groupHub
+    const hub = hubs.take(
+      {
+        sources: given.sources.map(({ broker, joining }, i) => ({
+          broker,
+          joining: { ...joining, group: groups[i]! }
+        })),
+        alike: alike(given, options),
+        options,
+        clock
+      },
+      sources =>
+        make({ ...given, options, sources, deadLetter: deadLetter(sources[0]!.broker, options.deadLetterTopic, clock) })
+    )
     this.#hubs.set(name, hub)
     log.debug('stream hub', { api_id: this.#given.api, stream: this.#given.stream, groups })
     return hub
@@ -111,6 +124,30 @@ export class Delivery {
       void hub.close('disabled', 0)
     }
   }
+}
+
+/** What a hub acts on besides its sources. Of a broadcast, cursors are bound to the stream. */
+function alike({ api, stream, steps, ...given }: DeliveryGiven, options: DeliveryOptions): string {
+  const { bufferMessages, bufferBytes, checkpointLimit, commitMs } = given
+  const { mode, ack, ackTimeoutMs, maxDeliveries, deadLetterTopic, queue } = options
+  if (mode === 'broadcast') {
+    const { start, resume, allowSeek, window, idInterval } = options
+    const own = { api, stream, steps, bufferMessages, bufferBytes, start, resume, allowSeek, window, idInterval, queue }
+    return JSON.stringify(own)
+  }
+  return JSON.stringify({
+    steps,
+    bufferMessages,
+    bufferBytes,
+    checkpointLimit,
+    commitMs,
+    ack,
+    ackTimeoutMs: ack === 'client' ? ackTimeoutMs : 0,
+    maxDeliveries,
+    deadLetterTopic,
+    // Where only one client may have a message, the hub keeps it for it.
+    queue: mode === 'key' ? [queue.messages, queue.bytes] : null
+  })
 }
 
 function deadLetter(broker: Broker, topic: string, clock: HubGiven['clock']): HubGiven['deadLetter'] {

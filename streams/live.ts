@@ -1,5 +1,6 @@
 import type { Call } from './call.ts'
 import { endpointsOf } from './hosted.ts'
+import { SharedHubs } from './hub/sharedHubs.ts'
 import type { Endpoint } from './plan.ts'
 import { nos } from './refusals.ts'
 import { type Router, router } from './router.ts'
@@ -18,7 +19,7 @@ interface LiveApi {
   readonly running: ReadonlyMap<string, RunningStream>
 }
 
-export interface LiveGiven extends RunningTools {
+export interface LiveGiven extends Omit<RunningTools, 'hubs'> {
   /** `streaming.enabled` of both sections. */
   readonly isEnabled: boolean
 }
@@ -26,6 +27,7 @@ export interface LiveGiven extends RunningTools {
 /** The streams of all APIs that are loaded now. */
 export function liveStreams(given: LiveGiven): Streams {
   const { settings, log, connections, clients } = given
+  const tools: RunningTools = { ...given, hubs: new SharedHubs() }
   const apis = new Map<string, LiveApi>()
   /** Those that are closing, until they are closed, by the id of their API. */
   const ending = new Map<Promise<void>, { readonly id: string; readonly stream: RunningStream }>()
@@ -51,7 +53,7 @@ export function liveStreams(given: LiveGiven): Streams {
         continue
       }
       try {
-        running.set(plan.name, new RunningStream(plan, api, given))
+        running.set(plan.name, new RunningStream(plan, api, tools))
       } catch (cause) {
         log.error('a stream did not start', { api_id: api.id, stream: plan.name, cause: String(cause) })
       }

@@ -13,6 +13,7 @@ import { bufferOf, joiningOf } from './connectors/kafkaInput.ts'
 import { added, Delivery } from './delivery.ts'
 import { readsKafkaAlone } from './document/rules.ts'
 import type { Ending, HubStatus, Source } from './hub/hub.ts'
+import type { SharedHubs } from './hub/sharedHubs.ts'
 import type { Message } from './message.ts'
 import { deliveryOptions, producerOptions } from './options.ts'
 import type { Endpoint, StreamPlan } from './plan.ts'
@@ -31,6 +32,7 @@ export interface RunningTools {
   readonly connections: Connections
   readonly clients: Clients
   readonly remembered: Remembered
+  readonly hubs: SharedHubs
   /** A secret of this installation for one purpose. */
   readonly secret: (purpose: string) => Buffer
 }
@@ -140,16 +142,16 @@ export class RunningStream {
       return { broker, joining: joiningOf(options, this.#group()), options }
     })
     const steps = [...input.processors, ...this.plan.processors, ...output.processors]
-    this.#deliver(output, sources, least(sources.map(({ options }) => bufferOf(options))), steps.map(made))
+    this.#deliver(output, sources, least(sources.map(({ options }) => bufferOf(options))), steps)
   }
 
   #deliver(
     { options }: Connector,
     sources: readonly Source[],
     buffer: ReturnType<typeof bufferOf>,
-    process: Process[]
+    steps: readonly Step[]
   ): void {
-    const { settings, clock, log, random, budget, clients, secret } = this.#tools
+    const { settings, clock, log, random, budget, clients, secret, hubs } = this.#tools
     const given = deliveryOptions(options as HttpServerOutput)
     const start = given.start === 'earliest' || given.start === 'latest' ? given.start : null
     this.#deliveries.push(
@@ -160,7 +162,8 @@ export class RunningStream {
         })),
         options: given,
         ...buffer,
-        process,
+        process: steps.map(made),
+        steps,
         settings,
         budget,
         secret: secret(`cursor ${this.#api}`),
@@ -169,7 +172,8 @@ export class RunningStream {
         random,
         api: this.#api,
         stream: this.plan.name,
-        clients
+        clients,
+        hubs
       })
     )
   }

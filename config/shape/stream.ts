@@ -2,7 +2,7 @@ import Type, { type Static, type TProperties, type TSchema } from 'typebox'
 
 /**
  * The extension `x-svc-streaming` of an OpenAPI document: options of each kind of connector. Strict: what is not here is
- * refused. `gateway/documents/readStreaming.ts` walks a document with them. Texts may hold variables.
+ * refused. `streams/document/readStreaming.ts` walks a document with them. Texts may hold variables.
  */
 
 const strict = { additionalProperties: false } as const
@@ -88,7 +88,13 @@ const client = {
 }
 const kafka = {
   addresses: Texts('host:port, or `memory://NAME` for an embedded broker; an item may hold several with commas', 1),
-  target_version: Text('Kept for documents that have it: versions are negotiated'),
+  target_version: Type.Optional(
+    Type.String({
+      pattern: '^\\d{1,5}(\\.\\d{1,5}){0,3}$',
+      description: 'Kept for documents that have it: versions are negotiated',
+      example: '2.1.0'
+    })
+  ),
   client_id: Text('Name of the client'),
   tls,
   sasl
@@ -330,7 +336,9 @@ export const Stream = options({
   output: Type.Object({}, { description: 'One connector: where data goes' }),
   pipeline: Type.Optional(
     options({
-      threads: Count('At once; -1: as many as there are cores', -1),
+      threads: Type.Optional(
+        Type.Enum([-1, 1], { description: 'Either way one message after the other: they keep their order' })
+      ),
       processors: Free('Run over every message')
     })
   )
@@ -338,7 +346,9 @@ export const Stream = options({
 
 export const Streaming = Type.Object(
   {
-    streams: Type.Record(Type.String({ pattern: '\\S', maxLength: 256 }), Stream, {
+    // Without `additionalProperties` a name that is blank would be looked at by nobody.
+    streams: Type.Record(Type.String({ pattern: '\\S' }), Stream, {
+      ...strict,
       minProperties: 1,
       maxProperties: 1000,
       description: 'By a name that is unique in the API'

@@ -7,15 +7,30 @@ export class BrokerHandle implements Broker {
   readonly name: string
   readonly #broker: Broker
   readonly #given: () => Promise<void> | void
+  readonly #another: (() => Broker) | null
   readonly #readings = new Set<Reading>()
   readonly #endings = new Set<() => void>()
   #isClosed = false
 
-  /** @param given called once, when it is closed: the broker is given back */
-  constructor(broker: Broker, given: () => Promise<void> | void) {
+  /**
+   * @param given called once, when it is closed: the broker is given back
+   * @param another makes a further one; null: there is none
+   */
+  constructor(broker: Broker, given: () => Promise<void> | void, another: (() => Broker) | null = null) {
     this.name = broker.name
     this.#broker = broker
     this.#given = given
+    this.#another = another
+  }
+
+  /** What is shared: the same object for all who have the same cluster and credentials. */
+  get behind(): Broker {
+    return this.#broker
+  }
+
+  /** A part of its own for one who outlives this user. Null: nobody may. */
+  another(): Broker | null {
+    return this.#another?.() ?? null
   }
 
   produce(what: Produce): Promise<readonly Placed[]> {

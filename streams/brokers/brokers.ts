@@ -81,11 +81,15 @@ export function brokers(given: BrokersGiven): Brokers {
     all.set(id, one)
     one.cancelEnd()
     one.users++
-    return new BrokerHandle(one.broker, () => {
-      one.users--
-      if (one.users > 0 || isKept || isClosed) return
-      one.cancelEnd = clock.after(warmMs, () => end(id, one))
-    })
+    return new BrokerHandle(
+      one.broker,
+      () => {
+        one.users--
+        if (one.users > 0 || isKept || isClosed) return
+        one.cancelEnd = clock.after(warmMs, () => end(id, one))
+      },
+      () => used(id, isKept, open)
+    )
   }
 
   function end(id: string, { broker, stopListening }: Shared): void {

@@ -26,14 +26,14 @@ export function formatsOf(options: DeliveryOptions): Formats {
   const before = made.get(options)
   if (before !== undefined) return before
   const formats: Formats = {
-    events: { index: 0, encode: item => eventFrame(item, options, true) },
-    eventsBare: { index: 1, encode: item => eventFrame(item, options, false) },
-    lines: { index: 2, encode: item => line(item, options, true) },
-    linesBare: { index: 3, encode: item => line(item, options, false) },
-    values: { index: 4, encode: item => rawFrame(item, options) },
-    envelopes: { index: 5, encode: item => envelopeFrame(item, options, '') },
-    messages: { index: 6, encode: item => envelopeFrame(item, options, 'msg') },
-    members: { index: 7, encode: item => Buffer.from(envelopeText(item, options, '')) }
+    events: { encode: item => eventFrame(item, options, true) },
+    eventsBare: { encode: item => eventFrame(item, options, false) },
+    lines: { encode: item => line(item, options, true) },
+    linesBare: { encode: item => line(item, options, false) },
+    values: { encode: item => rawFrame(item, options) },
+    envelopes: { encode: item => envelopeFrame(item, options, '') },
+    messages: { encode: item => envelopeFrame(item, options, 'msg') },
+    members: { encode: item => Buffer.from(envelopeText(item, options, '')) }
   }
   made.set(options, formats)
   return formats

@@ -23,7 +23,8 @@ const OPEN = 1
 export class WebSocketClient extends PushClient {
   readonly #isSpoken: boolean
   #ws: WebSocket | null = null
-  #heardAt = 0
+  /** The first ping that nothing came back for; Infinity: none. */
+  #unansweredAt = Number.POSITIVE_INFINITY
   #pingedAt = 0
 
   constructor(call: Call, options: DeliveryOptions, about: About, tools: ClientTools, wants: Wants) {
@@ -44,7 +45,6 @@ export class WebSocketClient extends PushClient {
     if (this.state === 'ended') return ws.terminate()
     this.#ws = ws
     const { now } = this.tools.wheel
-    this.#heardAt = now
     this.#pingedAt = now
     ws.on('message', (data, isBinary) => this.#message(data, isBinary))
     ws.on('ping', this.#heard)
@@ -55,7 +55,7 @@ export class WebSocketClient extends PushClient {
   }
 
   readonly #heard = (): void => {
-    this.#heardAt = this.tools.wheel.now
+    this.#unansweredAt = Number.POSITIVE_INFINITY
   }
 
   #message(data: RawData, isBinary: boolean): void {
@@ -89,15 +89,22 @@ export class WebSocketClient extends PushClient {
     // The client has said goodbye: the connection ends soon, or is ended.
     if (!this.isWritable()) return void this.startClosing('left')
     if (pingPeriodMs === 0) return
-    if (pongWaitMs > 0 && now - this.#heardAt >= pongWaitMs) return this.cut('silent')
+    // Silence counts from a ping on, since a client that was not asked owes nothing, and a slow way is no silence.
+    const graceMs = Math.max(pongWaitMs - pingPeriodMs, Math.min(pongWaitMs, SLOW_WAY_MS))
+    if (pongWaitMs > 0 && now - this.#unansweredAt >= graceMs) return this.cut('silent')
     if (now - this.#pingedAt < pingPeriodMs) return
     this.#pingedAt = now
+    if (this.#unansweredAt > now) this.#unansweredAt = now
     this.say(PING)
   }
 }
 
+/** What an answer to a ping may take, whatever `pong_wait` leaves for it. */
+const SLOW_WAY_MS = 5_000
+
 function speaks(call: Call): boolean {
-  const offered = call.header('sec-websocket-protocol')
+  // Several lines of it are one list (RFC 6455 §11.3.4).
+  const offered = call.req.headers['sec-websocket-protocol']
   return offered?.split(',').some(name => name.trim() === PROTOCOL) ?? false
 }
 

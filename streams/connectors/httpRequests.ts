@@ -6,18 +6,18 @@ import type { Fault } from '../connector.ts'
 import type { Message } from '../message.ts'
 import { type Template, template } from '../processors/template.ts'
 import { type Reason, Undelivered } from '../undelivered.ts'
+import type { Tls } from './credentials.ts'
 import { checkSpan } from './kafkaOptions.ts'
 import {
   addressOf,
   checkHeaders,
-  checkTls,
   checkUrl,
+  checkUrlTls,
   headerText,
   isLinkLocal,
   messageOf,
   safeLookup,
   type Texts,
-  type Tls,
   templates,
   tlsOptions
 } from './outgoing.ts'
@@ -51,7 +51,7 @@ export interface Retries {
 export function checkClient(given: ClientOptions, texts: Texts, fault: Fault): void {
   checkUrl(given.url, ['http:', 'https:'], texts, fault)
   checkHeaders(given.headers ?? {}, texts, fault)
-  checkTls(given.tls, given.url, fault)
+  checkUrlTls(given.tls, given.url, fault)
   if (given.verb !== undefined && (!/^[A-Z]{1,32}$/.test(given.verb) || /^(CONNECT|TRACE)$/.test(given.verb)))
     fault('/verb', 'is no method that can be sent')
   for (const name of ['timeout', 'retry_period', 'max_retry_backoff'] as const)

@@ -3,7 +3,8 @@ import type { KafkaInput } from '../../config/shape/stream.ts'
 import type { Joining } from '../broker.ts'
 import { addressFault } from '../brokers/addresses.ts'
 import type { Fault } from '../connector.ts'
-import { template } from '../processors/template.ts'
+import { template, templateFault } from '../processors/template.ts'
+import { checkSasl, checkTls, type Sasl, type Tls, unfilled } from './credentials.ts'
 
 /** What both kinds of `kafka` say alike, with defaults and what their shapes cannot say. */
 
@@ -57,7 +58,8 @@ export function bufferOf(options: KafkaInput): Buffering {
 
 export function checkInput(options: unknown, fault: Fault): void {
   const given = options as KafkaInput
-  checkAddresses(given.addresses, fault)
+  checkServers(given, fault)
+  unfilled('/rack_id', given.rack_id, fault)
   for (const [i, item] of given.topics.entries())
     for (const name of item.split(',').map(each => each.trim()))
       if (/^[^:]*:[\d\s-]+$/.test(name))
@@ -70,9 +72,20 @@ export function checkInput(options: unknown, fault: Fault): void {
   if (heartbeatMs >= sessionMs) fault('/group/heartbeat_interval', 'must be shorter than session_timeout')
 }
 
-export function checkAddresses(addresses: readonly string[], fault: Fault): void {
+interface Servers {
+  readonly addresses: readonly string[]
+  readonly client_id?: string
+  readonly tls?: Tls
+  readonly sasl?: Sasl
+}
+
+/** Where the broker is, and how the client names itself there. Embedded brokers ask for neither name nor TLS. */
+export function checkServers({ addresses, client_id, tls, sasl }: Servers, fault: Fault): void {
   const wrong = addressFault(addresses)
   if (wrong !== null) fault('/addresses', wrong)
+  unfilled('/client_id', client_id, fault)
+  checkTls(tls, fault)
+  checkSasl(sasl, fault)
 }
 
 /** A duration that, where it is given, is above 0 and fits a timer. */
@@ -84,11 +97,8 @@ export function checkSpan(place: string, given: string | undefined, fault: Fault
 
 /** Tells what is wrong with a text that may hold variables and expressions. */
 export function checkTemplate(place: string, text: string, fault: Fault): ReturnType<typeof template> | null {
-  try {
-    return template(text)
-  } catch (cause) {
-    if (!(cause instanceof RangeError)) throw cause
-    fault(place, cause.message)
-    return null
-  }
+  const wrong = templateFault(text)
+  if (wrong === null) return template(text)
+  fault(place, wrong)
+  return null
 }

@@ -8,12 +8,17 @@ import { type Message, type MessageHeaders, type Placed, sizeOf } from '../messa
 import { type Template, template } from '../processors/template.ts'
 import { Undelivered } from '../undelivered.ts'
 import { Batches, type Outgoing } from './batches.ts'
-import { checkAddresses, checkSpan, checkTemplate, isTopic } from './kafkaOptions.ts'
+import { checkServers, checkSpan, checkTemplate, isTopic } from './kafkaOptions.ts'
 import { type Partitioner, partitioner } from './partitioner.ts'
 import { createdTopic } from './topicCreation.ts'
 
 /** What `sizeOf` counts for what stands around a message. */
 const AROUND = 64
+const PARTITION = /^\d{1,9}$/
+/** Of one topic: each costs the broker files and memory. */
+const MOST_PARTITIONS = 10_000
+/** Kafka counts them in 16 bits. */
+const MOST_REPLICAS = 32_767
 
 /** Messages go to a topic; where each went is the answer. */
 export const kafkaOutput: OutputKind = {
@@ -22,8 +27,9 @@ export const kafkaOutput: OutputKind = {
 
   check(options, fault) {
     const given = options as KafkaOutput
-    checkAddresses(given.addresses, fault)
+    checkServers(given, fault)
     checkTopic(given, fault)
+    checkCreation(given.custom_topic_creation, fault)
     if (given.key !== undefined) checkTemplate('/key', given.key, fault)
     checkPartition(given, fault)
     for (const [name, text] of Object.entries(given.static_headers ?? {})) {
@@ -56,7 +62,22 @@ function checkTopic({ topic, custom_topic_creation }: KafkaOutput, fault: Fault)
 function checkPartition({ partitioner, partition = '' }: KafkaOutput, fault: Fault): void {
   if (partitioner === 'manual' && partition === '') fault('/partition', 'is required with the partitioner manual')
   if (partitioner !== 'manual' && partition !== '') fault('/partition', 'has its place with the partitioner manual')
-  checkTemplate('/partition', partition, fault)
+  const read = checkTemplate('/partition', partition, fault)
+  if (read === null || read.needsCall || read.needsMessage || partition === '') return
+  if (!PARTITION.test(partition)) fault('/partition', 'must be an integer of 0 or more')
+}
+
+function checkCreation(given: KafkaOutput['custom_topic_creation'], fault: Fault): void {
+  for (const [name, most] of [
+    ['partitions', MOST_PARTITIONS],
+    ['replication_factor', MOST_REPLICAS]
+  ] as const) {
+    const count = given?.[name]
+    if (count === undefined) continue
+    const place = `/custom_topic_creation/${name}`
+    if (given?.enabled !== true) fault(place, 'says nothing without enabled: true')
+    else if (count === 0 || count > most) fault(place, `must be 1 to ${most}, or -1 for the broker’s default`)
+  }
 }
 
 interface StaticHeader {
@@ -241,7 +262,7 @@ function keyOf(text: string): Buffer | null {
 }
 
 function partitionOf(text: string, partitions: number): number {
-  const partition = /^\d{1,9}$/.test(text) ? Number(text) : -1
+  const partition = PARTITION.test(text) ? Number(text) : -1
   if (partition >= 0 && partition < partitions) return partition
   throw new Undelivered('invalid', `the partition must be an integer from 0 to ${partitions - 1}`)
 }

@@ -1,22 +1,15 @@
-import { X509Certificate } from 'node:crypto'
 import { lookup } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
-import { createSecureContext, type SecureContextOptions } from 'node:tls'
+import type { SecureContextOptions } from 'node:tls'
 import { pointer } from '../../config/validate.ts'
 import type { Call } from '../call.ts'
 import type { Fault } from '../connector.ts'
 import { type Template, template } from '../processors/template.ts'
 import { Undelivered } from '../undelivered.ts'
+import { checkTls, secureOptions, type Tls } from './credentials.ts'
 import { checkTemplate } from './kafkaOptions.ts'
 
 /** What all connectors share that open connections to elsewhere: addresses, headers, TLS. */
-
-export interface Tls {
-  readonly enabled?: boolean
-  readonly skip_cert_verify?: boolean
-  readonly root_cas?: string
-  readonly client_certs?: readonly { readonly cert?: string; readonly key?: string; readonly password?: string }[]
-}
 
 /** How a connector's texts may be made. `own`: there is no request whose variables could be filled in. */
 export type Texts = 'own' | 'of a request'
@@ -97,37 +90,10 @@ export function checkText(place: string, text: string, texts: Texts, fault: Faul
   return null
 }
 
-export function checkTls(tls: Tls | undefined, url: string, fault: Fault): void {
-  if (tls === undefined) return
-  if (tls.enabled === true && /^(http|ws):/i.test(url)) fault('/tls/enabled', 'needs a URL of https or wss')
-  for (const [i, { cert, key }] of (tls.client_certs ?? []).entries())
-    if (!cert || !key) fault(`/tls/client_certs/${i}`, 'needs cert and key')
-  try {
-    // A context takes authorities that it cannot read, and then believes none.
-    if (tls.root_cas) authorities(tls.root_cas)
-    createSecureContext(secureOptions(tls))
-  } catch (cause) {
-    fault('/tls', `cannot be used: ${cause instanceof Error ? cause.message : String(cause)}`)
-  }
-}
-
-/** @throws when one cannot be read, or there is none */
-function authorities(text: string): void {
-  const all = text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g)
-  if (all === null) throw new Error('root_cas holds no certificate in PEM')
-  for (const one of all) new X509Certificate(one)
-}
-
-function secureOptions({ root_cas, client_certs = [] }: Tls): SecureContextOptions {
-  return {
-    ...(root_cas ? { ca: root_cas } : {}),
-    ...(client_certs.length === 0
-      ? {}
-      : {
-          cert: client_certs.map(({ cert }) => cert!),
-          key: client_certs.map(({ key, password }) => ({ pem: key!, ...(password ? { passphrase: password } : {}) }))
-        })
-  }
+/** Checks TLS of a client whose address says whether there is any. */
+export function checkUrlTls(tls: Tls | undefined, url: string, fault: Fault): void {
+  checkTls(tls, fault)
+  if (tls?.enabled === true && /^(http|ws):/i.test(url)) fault('/tls/enabled', 'needs a URL of https or wss')
 }
 
 /** For `tls.connect`. */

@@ -2,17 +2,8 @@ import type { LookupFunction } from 'node:net'
 import { type ClientOptions, WebSocket } from 'ws'
 import type { ConnectorTools, Fault } from '../connector.ts'
 import { backoffMs } from './backoff.ts'
-import {
-  checkHeaders,
-  checkText,
-  checkTls,
-  checkUrl,
-  messageOf,
-  safeLookup,
-  type Tls,
-  TOKEN,
-  tlsOptions
-} from './outgoing.ts'
+import type { Tls } from './credentials.ts'
+import { checkHeaders, checkText, checkUrl, checkUrlTls, messageOf, safeLookup, TOKEN, tlsOptions } from './outgoing.ts'
 
 /** What both sides of `websocket` share: a connection to a server elsewhere that comes again when it breaks. */
 
@@ -44,7 +35,7 @@ export function checkSocket(options: unknown, fault: Fault): void {
   const names = protocolsOf(given.headers ?? {})
   if (new Set(names).size < names.length || !names.every(name => TOKEN.test(name)))
     fault('/headers', 'has subprotocols that are no names, or twice the same')
-  checkTls(given.tls, given.url, fault)
+  checkUrlTls(given.tls, given.url, fault)
   if (given.open_message !== undefined) checkText('/open_message', given.open_message, 'own', fault)
   if (given.open_message === undefined && given.open_message_type !== undefined)
     fault('/open_message_type', 'has its place with open_message')

@@ -33,6 +33,8 @@ const DEEPEST = 10
 /** Connectors of one stream, copies counted: one document cannot open thousands of connections. */
 const MOST_CONNECTORS = 100
 const MOST_FAULTS = 1000
+const LONGEST_NAME = 256
+const TOO_LONG = `must be at most ${LONGEST_NAME} characters`
 
 /**
  * Reads `x-svc-streaming` wholly (semantics §8.8): nothing is stripped, what is unknown or unsafe is a fault. Pointers are
@@ -43,7 +45,7 @@ export function readStreaming(given: unknown, fault: Report): readonly StreamPla
   const bounded: Report = (path, message) => {
     if (told++ < MOST_FAULTS) fault(path, message)
   }
-  if (!tell(root, given, bounded)) return []
+  if (!checkNames(given, bounded) || !tell(root, given, bounded)) return []
   const plans = Object.entries((given as Streaming).streams).map(([name, stream]) => {
     const report = at(`/streams/${pointer(name)}`, bounded)
     const input = connector('input', stream.input, 0, at('/input', report))
@@ -58,6 +60,19 @@ export function readStreaming(given: unknown, fault: Report): readonly StreamPla
   })
   if (told === 0) collisions(plans, bounded)
   return plans
+}
+
+/** Whether the streams have names; what else is wrong is left to the shape. */
+function checkNames(given: unknown, fault: Report): boolean {
+  if (!isObject(given) || !isObject(given.streams)) return true
+  let isGood = true
+  for (const name of Object.keys(given.streams)) {
+    const wrong = name.trim() === '' ? 'must not be blank' : name.length > LONGEST_NAME ? TOO_LONG : null
+    if (wrong === null) continue
+    isGood = false
+    fault(`/streams/${pointer(name)}`, wrong)
+  }
+  return isGood
 }
 
 const NONE: Connector = { kind: '', label: '', options: {}, processors: [], children: [] }

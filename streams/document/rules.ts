@@ -5,7 +5,11 @@ import { hostedIn } from '../hosted.ts'
 import { deliveryOptions, producerOptions } from '../options.ts'
 import type { StreamPlan } from '../plan.ts'
 import { filterFault } from '../processors/clientFilter.ts'
-import { templateFault } from '../processors/template.ts'
+import { template, templateFault } from '../processors/template.ts'
+import { neverGoes } from '../produce/carried.ts'
+import { checkLoops } from './loops.ts'
+import { placed } from './placed.ts'
+import { checkPlaceholders } from './placeholders.ts'
 
 /** What the shapes of `http_server` cannot say. */
 
@@ -21,7 +25,7 @@ const FRAMING = ['connection', 'content-length', 'keep-alive', 'trailer', 'trans
 
 export function checkProducer(options: unknown, fault: Fault): void {
   const given = options as HttpServerInput
-  const { path, wsPath, answerHeaders, key, maxBody, idempotencyHeader, returnsRecord, isAsync } =
+  const { path, wsPath, answerHeaders, key, maxBody, idempotencyHeader, returnsRecord, isAsync, welcome } =
     producerOptions(given)
   checkPaths({ path, ws_path: wsPath }, fault)
   checkVerbs(given.allowed_verbs, fault)
@@ -29,18 +33,21 @@ export function checkProducer(options: unknown, fault: Fault): void {
   span(given, 'timeout', 1, fault)
   if (maxBody < 1 || maxBody > LARGEST_BODY) fault('/max_body', `must be 1 to ${LARGEST_BODY} bytes`)
   text('/key', key, fault)
+  early('/ws_welcome_message', welcome, fault)
   const { status } = given.sync_response ?? {}
   if (status !== undefined && !/^2\d\d$/.test(status)) fault('/sync_response/status', 'must be 200 to 299')
   for (const [name, value] of Object.entries(answerHeaders)) {
     const place = `/sync_response/headers/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
     if (!TOKEN.test(name)) fault(place, 'is no name of a header')
     else if (FRAMING.includes(name.toLowerCase())) fault(place, 'is set by the gateway alone')
-    text(place, value, fault)
+    early(place, value, fault)
   }
   if (idempotencyHeader !== '' && !TOKEN.test(idempotencyHeader)) fault('/idempotency_header', 'is no name of a header')
   for (const list of ['allow', 'deny'] as const)
     for (const [i, name] of (given.headers?.[list] ?? []).entries())
       if (!TOKEN.test(name)) fault(`/headers/${list}/${i}`, 'is no name of a header')
+      else if (list === 'allow' && neverGoes(name.toLowerCase()))
+        fault(`/headers/${list}/${i}`, 'never goes along: it is a credential, or of the connection alone')
   if (returnsRecord && (status === '204' || status === '205'))
     fault('/sync_response/status', 'has no body, and so no place for the record')
   if (isAsync && returnsRecord) fault('/return', 'cannot be told with `async`: the answer comes before the record')
@@ -80,17 +87,24 @@ export function checkDelivery(options: unknown, fault: Fault): void {
   for (const [name, counts] of Object.entries(strangers))
     if (counts && given[name as keyof HttpServerOutput] !== undefined)
       fault(`/${name}`, `has no place in mode ${made.mode}`)
+  if (!made.resume)
+    for (const name of ['replay_window', 'id_interval', 'allow_seek'] as const)
+      if (given[name] !== undefined && given[name] !== false) fault(`/${name}`, 'says nothing with resume: false')
+  if (!isBroadcast && made.ack !== 'client' && given.ack_timeout !== undefined)
+    fault('/ack_timeout', 'says nothing without ack: client')
   if (!isBroadcast && made.queue.policy !== 'disconnect')
     fault('/client_queue/policy', `has no place in mode ${made.mode}: nothing is given to a client that is full`)
 }
 
 /** What connectors cannot say of each other. */
-export function checkStream({ input, output }: StreamPlan, fault: Fault): void {
+export function checkStream(plan: StreamPlan, fault: Fault): void {
+  const { input, output } = plan
   const isDirect = output.kind === 'http_server' && readsKafkaAlone(input)
-  for (const [place, { options }] of kafkaInputs(input, '/input')) {
+  for (const { place, kind, options } of placed(input, 'input')) {
+    if (kind !== 'kafka') continue
     const { consumer_group = '' } = options as KafkaInput
-    const group = `${place}/kafka/consumer_group`
-    text(group, consumer_group, fault)
+    const group = `${place}/consumer_group`
+    text(group, consumer_group, fault, ['svc_context.request_id'])
     if (!consumer_group.includes('$svc_') && !consumer_group.includes('${!')) continue
     if (consumer_group.includes('${!')) fault(group, 'comes before any message: it cannot hold expressions')
     else if (!isDirect) fault(group, 'may hold variables only where the output is an http_server')
@@ -100,6 +114,8 @@ export function checkStream({ input, output }: StreamPlan, fault: Fault): void {
     ['output', output]
   ] as const)
     if (hasCopiedHost(connector)) fault(`/${side}`, 'an http_server cannot have copies: its paths would collide')
+  checkPlaceholders(plan, fault)
+  checkLoops(plan, fault)
   if (isDirect) return
   for (const { options } of hostedIn(output))
     if (((options as HttpServerOutput).dead_letter_topic ?? '') !== '')
@@ -116,11 +132,6 @@ function hasCopiedHost({ kind, options, children }: Connector): boolean {
   if (kind !== 'broker') return false
   const { copies = 1 } = options as { copies?: number }
   return children.some(child => (copies > 1 && hostedIn(child).length > 0) || hasCopiedHost(child))
-}
-
-function kafkaInputs(connector: Connector, place: string): [place: string, connector: Connector][] {
-  if (connector.kind === 'kafka') return [[place, connector]]
-  return connector.children.flatMap((child, i) => kafkaInputs(child, `${place}/broker/inputs/${i}`))
 }
 
 function checkPaths(paths: Readonly<Record<string, string>>, fault: Fault): void {
@@ -155,7 +166,14 @@ function span<N extends string>(given: { readonly [name in N]?: string }, name: 
   if (ms < least || ms > LONGEST_MS) fault(`/${name}`, `must be ${least} ms to 24 days`)
 }
 
-function text(place: string, value: string, fault: Fault): void {
-  const wrong = templateFault(value)
+function text(place: string, value: string, fault: Fault, more: readonly string[] = []): boolean {
+  const wrong = templateFault(value, more)
   if (wrong !== null) fault(place, wrong)
+  return wrong === null
+}
+
+/** A text of the request alone. */
+function early(place: string, value: string, fault: Fault): void {
+  if (text(place, value, fault) && template(value).needsMessage)
+    fault(place, 'cannot hold expressions: there is no one message that they could read')
 }

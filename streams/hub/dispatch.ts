@@ -1,7 +1,7 @@
 import { Fifo } from './fifo.ts'
 import { byQueue, GivenBack, type GivenBackHost } from './givenBack.ts'
 import type { GroupSeat, SeatHost } from './groupSeat.ts'
-import type { HubGiven } from './hub.ts'
+import type { Delivered, HubGiven } from './hub.ts'
 import type { Entry, PartitionQueue } from './partitionQueue.ts'
 import { processed } from './processed.ts'
 import { Ring } from './ring.ts'
@@ -14,10 +14,7 @@ const MOST_ASIDE = 256
 /** What any client may hold, however many share the window. */
 const SMALLEST_SHARE = 8
 
-export interface Counts {
-  delivered: number
-  deliveredBytes: number
-  redelivered: number
+export interface Counts extends Delivered {
   dropped: number
   deadLettered: number
 }
@@ -101,10 +98,14 @@ export class Dispatch implements SeatHost, GivenBackHost {
     this.#givenBack.stop()
   }
 
-  delivered(entry: Entry): void {
+  delivered(entry: Entry, counts: Delivered | null): void {
     if (entry.queue.isLost) return
     this.counts.delivered++
     this.counts.deliveredBytes += entry.size
+    if (counts !== null) {
+      counts.delivered++
+      counts.deliveredBytes += entry.size
+    }
     this.done(entry)
   }
 
@@ -262,7 +263,11 @@ export class Dispatch implements SeatHost, GivenBackHost {
 
   #give(seat: GroupSeat, entry: Entry): void {
     entry.queue.given(entry)
-    if (entry.deliveries++ > 0) this.counts.redelivered++
+    if (entry.deliveries++ > 0) {
+      this.counts.redelivered++
+      const counts = seat.owner?.counts ?? null
+      if (counts !== null) counts.redelivered++
+    }
     if (!seat.isTouched) {
       seat.isTouched = true
       this.#touched.push(seat)

@@ -4,21 +4,21 @@ import { type No, nos } from '../refusals.ts'
 import { Dispatch, type DispatchHost } from './dispatch.ts'
 import { GroupSeat } from './groupSeat.ts'
 import { GroupSource, type SourceHost } from './groupSource.ts'
-import type { Client, Ending, Hub, HubGiven, HubStatus, Seat } from './hub.ts'
+import type { Client, Ending, From, HubGiven, HubStatus, Owner, Seat, SharedHub } from './hub.ts'
 import type { Entry, PartitionQueue } from './partitionQueue.ts'
 import { seldom } from './seldom.ts'
-import { spread } from './spread.ts'
+import { Farewell } from './spread.ts'
 import { within } from './within.ts'
 
 /** Longest wait for what clients have in hand, when the hub closes (streams R23). */
 const FLUSH_MS = 2000
 
 /** Modes `group` and `key`: each message to one client, each source read as a member of its group while clients are there. */
-export function groupHub(given: HubGiven): Hub {
+export function groupHub(given: HubGiven): SharedHub {
   return new GroupHub(given)
 }
 
-class GroupHub implements Hub, SourceHost, DispatchHost {
+class GroupHub implements SharedHub, SourceHost, DispatchHost {
   readonly #given: HubGiven
   readonly #fields: Fields
   readonly #sources: readonly GroupSource[]
@@ -33,12 +33,14 @@ class GroupHub implements Hub, SourceHost, DispatchHost {
   #cancelIdle: (() => void) | null = null
   #isClosing = false
   #closing: Promise<void> | null = null
+  readonly #farewell: Farewell
   /** Called when clients have nothing in hand any more. */
   #settled: (() => void) | null = null
 
   constructor(given: HubGiven) {
     const { api, stream, log, clock, sources } = given
     this.#given = given
+    this.#farewell = new Farewell(clock)
     this.#fields = { api_id: api, stream }
     this.#givenUp = seldom(log, clock, 'stream message given up', this.#fields)
     this.#troubled = seldom(log, clock, 'stream trouble', this.#fields)
@@ -47,14 +49,12 @@ class GroupHub implements Hub, SourceHost, DispatchHost {
     this.#sources = sources.map(source => new GroupSource(source, topics, given, this))
   }
 
-  join(client: Client): Seat | No {
-    const { options, budget } = this.#given
+  join(client: Client, _from: From | null, owner: Owner | null = null): Seat | No {
     const { seats } = this.#dispatch
     if (this.#isClosing) return nos.draining
-    if (seats.size >= options.maxClients) return nos.tooManyClients
-    if (budget.isFull) return nos.budget
-    if (options.requireBroker && this.#sources.some(({ trouble }) => trouble !== null)) return nos.unavailable
-    const seat = new GroupSeat(client, this.#seats++, this.#dispatch)
+    if (this.#given.budget.isFull) return nos.budget
+    const seat = new GroupSeat(client, this.#seats++, this.#dispatch, owner)
+    owner?.clients.add(client)
     this.#clients[client.transport]++
     this.#dispatch.add(seat)
     if (seats.size === 1) {
@@ -65,16 +65,20 @@ class GroupHub implements Hub, SourceHost, DispatchHost {
     return seat
   }
 
+  trouble(): string | null {
+    return this.#sources.find(({ trouble }) => trouble !== null)?.trouble ?? null
+  }
+
   status(): HubStatus {
     const queues = this.#queues()
     for (const source of this.#sources) source.learnHighs()
-    const isKnown = this.#sources.every(({ isAssigned }) => isAssigned) && queues.every(({ high }) => high >= 0)
+    const lags = this.#sources.map(({ lag }) => lag)
     return {
       state: this.#state(),
       clients: { ...this.#clients },
       ...this.#dispatch.counts,
       queued: sum(queues, ({ waiting }) => waiting),
-      lag: isKnown ? sum(queues, ({ high, low }) => Math.max(0, high - low)) : -1,
+      lag: lags.includes(-1) ? -1 : lags.reduce((sum, lag) => sum + lag, 0),
       partitions: queues.length,
       paused: sum(queues, ({ isPaused }) => (isPaused ? 1 : 0)),
       lastError: this.#lastError
@@ -82,7 +86,6 @@ class GroupHub implements Hub, SourceHost, DispatchHost {
   }
 
   close(why: Ending, spreadMs: number): Promise<void> {
-    const { clock } = this.#given
     const clients = [...this.#dispatch.seats].map(({ client }) => client)
     if (this.#closing === null) {
       this.#cancelIdle?.()
@@ -93,7 +96,7 @@ class GroupHub implements Hub, SourceHost, DispatchHost {
       for (const source of this.#sources) source.paceAll()
       this.changed()
     }
-    return Promise.all([spread(clients, why, spreadMs, clock), this.#closing]).then(() => {})
+    return Promise.all([this.#farewell.say(clients, why, spreadMs), this.#closing]).then(() => {})
   }
 
   get isStill(): boolean {
@@ -153,8 +156,9 @@ class GroupHub implements Hub, SourceHost, DispatchHost {
     this.#givenUp(why, { topic, partition, offset })
   }
 
-  gone({ client }: GroupSeat): void {
+  gone({ client, owner }: GroupSeat): void {
     const { clock, settings } = this.#given
+    owner?.clients.delete(client)
     this.#clients[client.transport]--
     this.moved()
     if (this.#dispatch.seats.size > 0 || this.#isClosing) return

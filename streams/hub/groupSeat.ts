@@ -1,5 +1,5 @@
 import { Fifo } from './fifo.ts'
-import type { Client, Seat } from './hub.ts'
+import type { Client, Delivered, Owner, Seat } from './hub.ts'
 import type { Entry } from './partitionQueue.ts'
 import type { RingMember } from './ring.ts'
 
@@ -8,7 +8,8 @@ export interface SeatHost {
   readonly ack: 'write' | 'client'
   /** Most messages that one client may hold, so that those who do not take theirs leave enough of the window to others. */
   readonly share: number
-  delivered(entry: Entry): void
+  /** @param counts of the stream whose client it was; null: nobody counts */
+  delivered(entry: Entry, counts: Delivered | null): void
   /** There may be room for more. */
   freed(seat: GroupSeat): void
   /** `taken`: the client had them; `parked`: it was to have them. */
@@ -21,6 +22,8 @@ const LONGEST_CURSOR = 64
 export class GroupSeat implements Seat, RingMember<GroupSeat> {
   readonly client: Client
   readonly number: number
+  /** Null: the hub is one stream's alone. */
+  readonly owner: Owner | null
   readonly #host: SeatHost
   /** What the client took and is not delivered, in that order. */
   readonly #taken = new Fifo<Entry>()
@@ -35,10 +38,11 @@ export class GroupSeat implements Seat, RingMember<GroupSeat> {
   ringNext: GroupSeat | null = null
   ringPrevious: GroupSeat | null = null
 
-  constructor(client: Client, number: number, host: SeatHost) {
+  constructor(client: Client, number: number, host: SeatHost, owner: Owner | null) {
     this.client = client
     this.number = number
     this.#host = host
+    this.owner = owner
   }
 
   hasRoom(): boolean {
@@ -110,10 +114,11 @@ export class GroupSeat implements Seat, RingMember<GroupSeat> {
 
   #deliver(count: number): void {
     if (this.isGone) return
+    const counts = this.owner?.counts ?? null
     for (let i = 0; i < count; i++) {
       const entry = this.#taken.shift()
       if (entry === undefined) break
-      this.#host.delivered(entry)
+      this.#host.delivered(entry, counts)
     }
     this.#host.freed(this)
   }

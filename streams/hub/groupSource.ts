@@ -30,6 +30,12 @@ export interface SourceHost {
   failed(why: string): void
 }
 
+/** A partition that was ours. */
+interface Left extends Position {
+  /** As `PartitionQueue.high`. */
+  high: number
+}
+
 /** Membership in one group: what it reads, what it holds back, what it has committed. */
 export class GroupSource {
   readonly #source: Source
@@ -50,6 +56,8 @@ export class GroupSource {
   #cancelCommit: (() => void) | null = null
   #cancelBudget: (() => void) | null = null
   #asked = 0
+  /** Where the group stood when we left it, as far as we had parts of it; null: we have not been in it. */
+  #left: readonly Left[] | null = null
 
   /** @param topics of all sources of the hub, in the order in which cursors count them */
   constructor(source: Source, topics: readonly string[], given: HubGiven, host: SourceHost) {
@@ -66,6 +74,18 @@ export class GroupSource {
   /** What keeps this source from being read now, as far as is known. */
   get trouble(): string | null {
     return this.fault ?? this.#source.broker.state().fault
+  }
+
+  /** Messages behind what is done; -1: unknown. While nobody reads, those behind what was committed last (streams R9). */
+  get lag(): number {
+    let lag = 0
+    if (!this.isAssigned && this.#left === null) return -1
+    const parts = this.isAssigned ? [...this.queues.values()] : this.#left!
+    for (const part of parts) {
+      if (part.high < 0) return -1
+      lag += Math.max(0, part.high - ('low' in part ? part.low : part.offset))
+    }
+    return lag
   }
 
   /** Joins, or goes on. */
@@ -128,23 +148,27 @@ export class GroupSource {
     return this.#committing
   }
 
-  /** The ends of partitions that bring nothing at the moment are asked for, at most now and then. */
+  /** The ends of partitions that bring nothing at the moment, or are ours no more, are asked for, at most now and then. */
   learnHighs(): void {
     const { clock } = this.#given
     const membership = this.#membership
     const still = [...this.queues.values()].filter(({ isPaused, high }) => isPaused || high < 0)
-    if (still.length === 0 || clock.now() - this.#asked < HIGH_AGE_MS) return
+    const topics = new Set(still.map(({ place }) => place.topic))
+    for (const { topic } of this.isAssigned ? [] : (this.#left ?? [])) topics.add(topic)
+    if (topics.size === 0 || clock.now() - this.#asked < HIGH_AGE_MS) return
     this.#asked = clock.now()
-    for (const topic of new Set(still.map(({ place }) => place.topic)))
+    for (const topic of topics)
       this.#source.broker.spans(topic).then(
         spans => {
           if (membership !== this.#membership) return
           for (const { partition, high } of spans) {
             const queue = this.queues.get(keyOf(topic, partition))
             if (queue !== undefined && queue.high < high) queue.high = high
+            const left = this.#left?.find(one => one.topic === topic && one.partition === partition)
+            if (left !== undefined) left.high = high
           }
         },
-        // Then the lag stays unknown; reading itself tells what is wrong.
+        // Then the lag stays as it was; reading itself tells what is wrong.
         () => {}
       )
   }
@@ -173,6 +197,7 @@ export class GroupSource {
     for (const queue of this.queues.values()) this.#host.halted(queue)
     await within(this.commit(), LAST_COMMIT_MS, clock)
     this.#membership++
+    if (this.isAssigned) this.#left = [...this.queues.values()].map(leftOf)
     this.#cancelCommit?.()
     this.#cancelBudget?.()
     this.#cancelCommit = null
@@ -193,6 +218,7 @@ export class GroupSource {
     for (const [key, queue] of this.queues) if (!named.has(key)) this.#lose(key, queue)
     for (const position of positions) this.#gain(position)
     this.isAssigned = true
+    this.#left = null
     if (this.#source.joining.start === 'latest') void this.commit()
     this.#asked = 0
     this.learnHighs()
@@ -271,6 +297,11 @@ export class GroupSource {
       this.resumeAll()
     })
   }
+}
+
+/** A group without a commit begins anew where we stood, or later. */
+function leftOf({ place, committed, low, high }: PartitionQueue): Left {
+  return { ...place, offset: committed < 0 ? low : committed, high }
 }
 
 function keyOf(topic: string, partition: number): string {

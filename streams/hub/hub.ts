@@ -9,10 +9,15 @@ import type { No } from '../refusals.ts'
 
 /** Between a broker's records and the clients of a stream: what both sides see of it. */
 
-/** Makes the bytes of one message for one kind of client; `index` counts formats from 0, so that results are kept in lists. */
+/** Makes the bytes of one message for one kind of client of one stream. */
 export interface Format {
-  readonly index: number
   encode(item: Item): Buffer
+}
+
+/** What a format made. A hub may have the clients of several streams: each has formats of its own, and few are in use. */
+export interface Made {
+  readonly format: Format
+  readonly bytes: Buffer
 }
 
 /** One message on its way to clients; shared by all of them. */
@@ -26,8 +31,8 @@ export interface Item {
   readonly cursor: string | null
   /** How often it was handed to a client. */
   deliveries: number
-  /** Bytes by `Format.index`, made once. */
-  readonly encoded: (Buffer | undefined)[]
+  /** Bytes of each format, made once. */
+  readonly encoded: Made[]
 }
 
 /** Items that go out together; shared, and so are their joined bytes. */
@@ -39,11 +44,17 @@ export interface Batch {
 
 /** Bytes of one item in one format, made once. */
 export function encoded(item: Item, format: Format): Buffer {
-  const made = item.encoded[format.index]
-  if (made !== undefined) return made
+  const made = madeBy(format, item.encoded)
+  if (made !== null) return made
   const bytes = format.encode(item)
-  item.encoded[format.index] = bytes
+  item.encoded.push({ format, bytes })
   return bytes
+}
+
+/** Null: it made none of them. */
+export function madeBy(format: Format, all: readonly Made[]): Buffer | null {
+  for (let i = 0; i < all.length; i++) if (all[i]!.format === format) return all[i]!.bytes
+  return null
 }
 
 /** Why a client's connection ends; each transport has its own words for it. */
@@ -133,6 +144,27 @@ export interface Hub {
   status(): HubStatus
   /** Closes every client, spread over `spreadMs`, commits and leaves its groups. */
   close(why: Ending, spreadMs: number): Promise<void>
+}
+
+/** Whose clients some of a hub's are: a stream of those that share it. */
+export interface Owner {
+  readonly clients: Set<Client>
+  /** Of what its clients got; null: they all get the same, and the hub counts it. */
+  readonly counts: Delivered | null
+}
+
+export interface Delivered {
+  delivered: number
+  deliveredBytes: number
+  redelivered: number
+}
+
+/** A hub that several streams may share: what each allows its own clients (`max_clients`, `require_broker`) is theirs to check. */
+export interface SharedHub extends Hub {
+  /** @param owner keeps the client among its own until it leaves */
+  join(client: Client, from: From | null, owner?: Owner): Seat | No
+  /** What keeps it from being read now, as far as is known. */
+  trouble(): string | null
 }
 
 /** Where a hub's messages come from. */

@@ -1,7 +1,7 @@
 import type { Place } from '../broker.ts'
 import type { Budget } from '../budget.ts'
 import { type Arrived, sizeOf } from '../message.ts'
-import type { Item } from './hub.ts'
+import type { Item, Made } from './hub.ts'
 import type { RingMember } from './ring.ts'
 
 /** One message of a group, from its arrival until it is delivered or given up. */
@@ -10,7 +10,7 @@ export class Entry implements Item {
   readonly seq: number
   size: number
   deliveries: number
-  readonly encoded: (Buffer | undefined)[] = []
+  readonly encoded: Made[] = []
   readonly queue: PartitionQueue
   /** Processors have seen it. */
   isProcessed: boolean

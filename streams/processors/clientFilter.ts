@@ -5,7 +5,7 @@ import type { DeliveryOptions } from '../options.ts'
 import { Undelivered } from '../undelivered.ts'
 import { compileForClients } from './expression.ts'
 import { conditionFault } from './filter.ts'
-import { template } from './template.ts'
+import { isKnown, template, templateFault } from './template.ts'
 
 type Filter = NonNullable<DeliveryOptions['filter']>
 type Condition = (message: Message & Partial<Arrived>, call: Call) => boolean
@@ -16,6 +16,9 @@ interface Read {
   readonly headers: readonly (readonly [name: string, value: ReturnType<typeof template>])[]
   readonly condition: Condition | null
 }
+
+/** What a condition asks of its client, where it stands there plainly. */
+const ASKED = /\bcaller\(\s*["']([\w.-]*)["']\s*\)/g
 
 const read = new WeakMap<Filter, Read>()
 
@@ -47,16 +50,17 @@ export function filterFault(filter: Filter): { readonly pointer: string; readonl
   const faults: { pointer: string; message: string }[] = []
   const tell = (place: string) => (message: string) => void faults.push({ pointer: place, message })
   const text = (place: string, given: string) => {
-    try {
-      if (template(given).needsMessage) tell(place)('is compared with each message: it cannot hold expressions')
-    } catch (cause) {
-      if (!(cause instanceof RangeError)) throw cause
-      tell(place)(cause.message)
-    }
+    const wrong = templateFault(given)
+    if (wrong !== null) tell(place)(wrong)
+    else if (template(given).needsMessage) tell(place)('is compared with each message: it cannot hold expressions')
   }
+  if (filter.key === '' && filter.check === '' && Object.keys(filter.headers).length === 0)
+    tell('')('says nothing: name key, headers or check')
   text('/key', filter.key)
   for (const [name, value] of Object.entries(filter.headers)) text(`/headers/${pointer(name)}`, value)
   if (filter.check !== '') conditionFault(filter.check, tell('/check'), compileForClients)
+  for (const [, name] of filter.check.matchAll(ASKED))
+    if (!isKnown(name!)) tell('/check')(`asks for ${name}, which does not exist`)
   return faults
 }
 

@@ -48,6 +48,8 @@ export const map: ProcessorKind = {
       for (const [path, message] of pathFaults(Object.keys(fields))) fault(`/fields/${path}`, message)
     if (isObject(headers))
       for (const name of Object.keys(headers)) if (name === '') fault('/headers/', 'is no name of a header')
+    if (fields === undefined && key === undefined && keep !== true && isNothing(headers))
+      fault('', 'says nothing: name fields, key or headers')
     if (keep === true && fields === undefined) fault('/keep', 'says nothing without fields')
 
     function expressionAt(place: string, text: unknown): void {
@@ -158,6 +160,11 @@ function branchesOf(fields: readonly (readonly [path: string, text: string])[]):
       ? { name, expression: null, branches: branchesOf(group) }
       : { name, expression: compileExpression(own[1]), branches: [] }
   })
+}
+
+/** Headers that change none. */
+function isNothing(headers: unknown): boolean {
+  return headers === undefined || (isObject(headers) && Object.keys(headers).length === 0)
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -45,20 +45,34 @@ export function template(text: string): Template {
   return Object.assign(fill, { needsMessage, needsCall })
 }
 
-/** Why a text cannot be a template; null: it can. */
-export function templateFault(text: string): string | null {
+/** What a request knows (docs/streams.md); all of a key's `meta_data` is known. */
+const KNOWN = /^svc_(?:meta\..+|context\.(?:path|remote_addr|(?:headers|cookies|request_data|path_params)_.+))$/
+
+/** Whether a variable, by its name without the dollar sign, can ever have a value. */
+export function isKnown(variable: string): boolean {
+  return KNOWN.test(variable)
+}
+
+/**
+ * Why a text cannot be a template; null: it can. Variables that are always empty are faults too, and what looks like one.
+ * @param more names that are known in this text
+ */
+export function templateFault(text: string, more: readonly string[] = []): string | null {
   try {
-    partsOf(text)
+    for (const part of partsOf(text)) {
+      const unknown =
+        typeof part === 'string'
+          ? /\$svc_\w*/.exec(part)?.[0]
+          : 'variable' in part && !isKnown(part.variable) && !more.includes(part.variable)
+            ? `$${part.variable}`
+            : undefined
+      if (unknown !== undefined) return `holds the variable ${unknown}, which does not exist`
+    }
     return null
   } catch (cause) {
     if (!(cause instanceof RangeError)) throw cause
     return cause.message
   }
-}
-
-/** The names of the variables in a text. @throws RangeError */
-export function variablesOf(text: string): readonly string[] {
-  return partsOf(text).flatMap(part => (typeof part === 'object' && 'variable' in part ? [part.variable] : []))
 }
 
 function partsOf(text: string): readonly Part[] {

@@ -24,16 +24,16 @@ const NEVER = new Set([
   'http2-settings'
 ])
 
+/** Whether a header, by its lower-case name, stays behind whatever a document says. */
+export function neverGoes(name: string): boolean {
+  return NEVER.has(name) || name.startsWith('proxy-') || name.startsWith('sec-websocket-')
+}
+
 /** Which request headers go along with a message (R30), in their order. */
 export type Carried = (call: Call) => [name: string, value: Buffer][]
 
 export function carried({ allow, deny }: Pick<ProducerOptions, 'allow' | 'deny'>): Carried {
-  const names = new Set(
-    allow.filter(
-      name =>
-        !deny.includes(name) && !NEVER.has(name) && !name.startsWith('proxy-') && !name.startsWith('sec-websocket-')
-    )
-  )
+  const names = new Set(allow.filter(name => !deny.includes(name) && !neverGoes(name)))
   return call => {
     const { rawHeaders } = call.req
     const pairs: [string, Buffer][] = []

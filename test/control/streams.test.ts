@@ -1,5 +1,6 @@
 import t from 'tap'
 import { parseYaml, toYaml } from '../../config/yaml.ts'
+import { certificate } from '../helpers/certificates.ts'
 import { api, gateway, rights, withKey } from '../helpers/gateway.ts'
 
 const PATH = '/api/apis/streams'
@@ -9,6 +10,8 @@ const EXTENSION = 'x-svc-streaming'
 const on = { gateway: { streaming: { enabled: true } }, management: { streaming: { enabled: true } } }
 const input = { http_server: { path: '/in', timeout: '1s' } }
 const output = { kafka: { addresses: ['127.0.0.1:9092'], topic: 'orders' } }
+
+const kafkaWith = (key: string) => ({ output: { kafka: { ...output.kafka, key } } })
 
 /** A streaming API without upstream. */
 function feed(id: string, streams: unknown = { orders: { input, output } }, server: object = {}): Record<string, any> {
@@ -295,6 +298,158 @@ t.test('what stands in x-svc-streaming is known, whole and safe, or refused wher
     t.equal(answer.status, pointer === null ? 200 : 400, `${name} ${answer.body.Message}`)
     if (pointer === null) continue
     const fault = answer.body.faults?.find((each: any) => each.pointer === `/${EXTENSION}${pointer}`)
+    t.ok(fault, `${name}: ${JSON.stringify(answer.body.faults)}`)
+    if (message !== undefined) t.match(fault?.message, message, name)
+  }
+})
+
+t.test('what would be taken and do nothing, or harm, is refused where it stands', async t => {
+  const gw = await gateway(t, { settings: on })
+  const [ours, other] = [certificate(), certificate()]
+  const pair = { cert: ours.pem, key: ours.keyPem }
+  const kafka = (more: object) => ({ s: { input, output: { kafka: { ...output.kafka, ...more } } } })
+  const client = (more: object) => ({ s: { input, output: { http_client: { url: 'https://a.example', ...more } } } })
+  const socket = (more: object) => ({ s: { input, output: { websocket: { url: 'wss://a.example', ...more } } } })
+  const into = (more: object) => ({ s: { input: { http_server: { path: '/in', ...more } }, output } })
+  const out = (more: object) => ({
+    s: {
+      input: { kafka: { addresses: ['A.example:1, b.example:1'], topics: ['t, u'], consumer_group: '' } },
+      output: { http_server: { stream_path: '/out/{id}', ...more } }
+    }
+  })
+  const loop = (address: string, topic: string, from: string) => ({
+    s: {
+      input: { broker: { inputs: [input, { kafka: { addresses: [from], topics: ['t'] } }] } },
+      output: { broker: { outputs: [{ kafka: { addresses: [address], topic } }] } }
+    }
+  })
+  const both = (one: string, two: string, verb = 'POST') => ({
+    a: { input: { http_server: { path: one } }, output },
+    b: { input: { http_server: { path: two, allowed_verbs: [verb] } }, output }
+  })
+  const [K, C, W, I, O] = [
+    '/s/output/kafka',
+    '/s/output/http_client',
+    '/s/output/websocket',
+    '/s/input/http_server',
+    '/s/output/http_server'
+  ]
+  const cases: [streams: object, pointer: string | null, message?: RegExp][] = [
+    [{ ' ': null }, '/ ', /must not be blank/],
+    [{ ' ': { input, output, buffer: 1 } }, '/ ', /must not be blank/],
+    [{ '': { input, output } }, '/', /must not be blank/],
+    [{ ['x'.repeat(257)]: { input, output } }, `/${'x'.repeat(257)}`, /256/],
+    [{ s: { input, output, pipeline: { threads: 2 } } }, '/s/pipeline/threads'],
+    [{ s: { input, output, pipeline: { threads: 1 } } }, null],
+    // TLS and SASL.
+    ...([[kafka, K] as const, [client, C] as const, [socket, W] as const].flatMap(([of, at]) => [
+      [of({ tls: { root_cas: ours.pem, client_certs: [pair] } }), `${at}/tls`, /nothing without enabled: true/],
+      [of({ tls: { enabled: false, skip_cert_verify: true } }), `${at}/tls`, /nothing without/],
+      [of({ tls: { enabled: false } }), null],
+      [of({ tls: { enabled: true, root_cas: ours.pem + other.pem, client_certs: [pair] } }), null],
+      [of({ tls: { enabled: true, root_cas: 'x' } }), `${at}/tls/root_cas`],
+      [of({ tls: { enabled: true, root_cas: ours.pem + ours.pem.slice(0, 60) } }), `${at}/tls/root_cas`],
+      [of({ tls: { enabled: true, root_cas: ours.keyPem } }), `${at}/tls/root_cas`],
+      [of({ tls: { enabled: true, root_cas: '$secret_env.CA' } }), `${at}/tls/root_cas`, /not replaced/],
+      [of({ tls: { enabled: true, client_certs: [{ cert: ours.pem }] } }), `${at}/tls/client_certs/0`],
+      [
+        of({ tls: { enabled: true, client_certs: [pair, { ...pair, key: other.keyPem }] } }),
+        `${at}/tls/client_certs/1`,
+        /not the one/
+      ],
+      [of({ tls: { enabled: true, client_certs: [{ ...pair, key: ours.pem }] } }), `${at}/tls/client_certs/0/key`],
+      [of({ tls: { enabled: true, client_certs: [{ ...pair, cert: 'x' }] } }), `${at}/tls/client_certs/0/cert`],
+      [
+        of({ tls: { enabled: true, client_certs: [{ ...pair, password: '$svc_meta.x' }] } }),
+        `${at}/tls/client_certs/0/password`
+      ]
+    ]) as [object, string | null, RegExp?][]),
+    [kafka({ sasl: { mechanism: 'none' } }), null],
+    [kafka({ sasl: { user: 'a', password: 'b' } }), `${K}/sasl/user`],
+    [kafka({ sasl: { mechanism: 'none', access_token: 'a' } }), `${K}/sasl/access_token`],
+    [kafka({ sasl: { mechanism: 'PLAIN', user: 'a' } }), `${K}/sasl/password`, /required/],
+    [kafka({ sasl: { mechanism: 'SCRAM-SHA-256', password: 'a' } }), `${K}/sasl/user`, /required/],
+    [kafka({ sasl: { mechanism: 'PLAIN', user: 'a', password: '' } }), `${K}/sasl/password`, /required/],
+    [kafka({ sasl: { mechanism: 'OAUTHBEARER' } }), `${K}/sasl/access_token`, /required/],
+    [kafka({ sasl: { mechanism: 'OAUTHBEARER', access_token: 'a', user: 'b' } }), `${K}/sasl/user`],
+    [kafka({ sasl: { mechanism: 'PLAIN', user: 'a', password: '$secret_env.P' } }), `${K}/sasl/password`],
+    [kafka({ sasl: { mechanism: 'PLAIN', user: '$svc_meta.u', password: 'p' } }), `${K}/sasl/user`],
+    [
+      kafka({
+        addresses: ['memory://m'],
+        tls: { enabled: true },
+        sasl: { mechanism: 'SCRAM-SHA-512', user: 'a', password: 'b' }
+      }),
+      null
+    ],
+    [kafka({ client_id: '$svc_meta.x' }), `${K}/client_id`],
+    ...['2.1.0', '0.10.2.1', '4.3'].map(version => [kafka({ target_version: version }), null] as [object, null]),
+    ...['', 'x', '2.1.', 'v2.1.0', '1.2.3.4.5'].map(
+      version => [kafka({ target_version: version }), `${K}/target_version`] as [object, string]
+    ),
+    [kafka({ custom_topic_creation: { partitions: 1 } }), `${K}/custom_topic_creation/partitions`],
+    [
+      kafka({ custom_topic_creation: { enabled: true, replication_factor: 0 } }),
+      `${K}/custom_topic_creation/replication_factor`
+    ],
+    [kafka({ partitioner: 'manual', partition: 'first' }), `${K}/partition`, /integer/],
+    [kafka({ partitioner: 'manual', partition: '3' }), null],
+    // Options that say nothing.
+    [out({ filter: {} }), `${O}/filter`, /nothing/],
+    [{ s: { input, output, pipeline: { processors: [{ map: {} }] } } }, '/s/pipeline/processors/0/map', /nothing/],
+    ...['Authorization', 'cookie', 'Proxy-Anything', 'te', 'Connection', 'sec-websocket-key'].map(
+      name => [into({ headers: { allow: ['x-a', name] } }), `${I}/headers/allow/1`, /never/] as [object, string, RegExp]
+    ),
+    [into({ headers: { allow: ['x-a'], deny: ['cookie'] } }), null],
+    [out({ mode: 'broadcast', resume: false, replay_window: {} }), `${O}/replay_window`],
+    [out({ mode: 'broadcast', resume: false, allow_seek: true }), `${O}/allow_seek`],
+    [out({ mode: 'broadcast', resume: false, allow_seek: false }), null],
+    [out({ ack_timeout: '1s' }), `${O}/ack_timeout`, /ack: client/],
+    [out({ ack: 'client', ack_timeout: '1s' }), null],
+    [out({ ws_path: '', pong_wait: '2m', ws_message_type: 'text' }), null],
+    // Variables.
+    [into({ key: '$svc_context.nothing' }), `${I}/key`, /does not exist/],
+    [into({ key: '$svc_context.request_id' }), `${I}/key`],
+    [into({ ws_welcome_message: '$svc_context.nothing' }), `${I}/ws_welcome_message`],
+    [into({ ws_welcome_message: '$' + '{! key }' }), `${I}/ws_welcome_message`, /expressions/],
+    [into({ path: '/in/{a}', key: '$svc_context.path_params_a' }), null],
+    [into({ path: '/in/{a}', ws_path: '/ws/{b}', key: '$svc_context.path_params_b' }), null],
+    [into({ path: '/in/{a}', key: '$svc_context.path_params_c' }), `${I}/key`, /\{c\}/],
+    [into({ sync_response: { headers: { a: '$svc_context.path_params_c' } } }), `${I}/sync_response/headers/a`],
+    [kafka({ key: '$svc_context.path_params_c' }), `${K}/key`, /\{c\}/],
+    [kafka({ static_headers: { 'a/b': '$svc_context.path_params_c' } }), `${K}/static_headers/a~1b`],
+    [client({ url: 'https://a.example/$svc_context.path_params_c' }), `${C}/url`, /\{c\}/],
+    [{ s: { input: { http_server: { path: '/{c}' } }, ...kafkaWith('$svc_context.path_params_c') } }, null],
+    [out({ filter: { key: '$svc_context.path_params_id' } }), null],
+    [out({ filter: { key: '$svc_context.path_params_x' } }), `${O}/filter/key`],
+    [out({ filter: { check: 'key == caller("svc_context.path_params_id")' } }), null],
+    [out({ filter: { check: 'key == caller("svc_context.path_params_x")' } }), `${O}/filter/check`, /\{x\}/],
+    [out({ filter: { check: 'key == caller("svc_context.nothing")' } }), `${O}/filter/check`],
+    // A stream that would read what it writes.
+    [loop('b:1', 't', 'a:1, B:1'), `/s/output/broker/outputs/0/kafka/topic`, /what it writes/],
+    [loop('memory://a', 't', 'memory://a'), `/s/output/broker/outputs/0/kafka/topic`],
+    [loop('memory://a', 't', 'memory://A'), null],
+    [loop('b:1', 't', 'b:2'), null],
+    [loop('b:1', 'u', 'b:1'), null],
+    [loop('b:1', '$svc_meta.t', 'b:1'), null],
+    [out({ dead_letter_topic: 'u' }), `${O}/dead_letter_topic`, /what it writes/],
+    [out({ dead_letter_topic: 'dead' }), null],
+    // Paths of which neither is the more specific one.
+    [both('/{a}/y/z', '/k/{b}/z'), '/b/input', /\/\{a\}\/y\/z, path of the stream a/],
+    [both('/k/{b}/z', '/{a}/y/z'), '/b/input'],
+    [both('/{a}/y/z', '/k/{b}/z', 'PUT'), null],
+    [both('/{a}/y/z', '/k/{b}/x'), null],
+    [both('/{a}/y', '/k/{b}/x'), null],
+    [both('/{a}/y/', '/k/{b}/{c}'), null],
+    [both('/orders/{id}', '/orders/all'), null],
+    [both('/{a}/{b}', '/x/{b}'), null]
+  ]
+  for (const [i, [streams, pointer, message]] of cases.entries()) {
+    const name = JSON.stringify(streams).slice(0, 200)
+    const answer = await gw.api('POST', PATH, feed(`b${i}`, streams))
+    t.equal(answer.status, pointer === null ? 200 : 400, `${name} ${JSON.stringify(answer.body)}`)
+    if (pointer === null) continue
+    const fault = answer.body.faults?.find((each: any) => each.pointer === `/${EXTENSION}/streams${pointer}`)
     t.ok(fault, `${name}: ${JSON.stringify(answer.body.faults)}`)
     if (message !== undefined) t.match(fault?.message, message, name)
   }

@@ -17,11 +17,7 @@ t.test('the commands of the README do what it says, from top to bottom', async t
     cwd,
     settings: null,
     args: ['--config', 'gateway.json'],
-    env: {
-      SVC_GATEWAY__LISTEN_PORT: '0',
-      SVC_GATEWAY__STREAMING__ENABLED: 'true',
-      SVC_MANAGEMENT__STREAMING__ENABLED: 'true'
-    }
+    env: { SVC_GATEWAY__LISTEN_PORT: '0' }
   })
   const url = await gateway.ready
   const { management } = await gateway.line(({ msg }) => msg === 'ready')

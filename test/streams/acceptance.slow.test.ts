@@ -16,9 +16,9 @@ import { post, sse, statusOf, streamApi, streamsOn, until, webSocket } from '../
  *  4 in turn                            here: messages of a group go round idle clients …; faults.slow: a client that stops reading …
  *  5 two gateways of one group          gateways.slow: partitions go to the gateway that has clients, and come back
  *  6 nobody listens                     here: while nobody listens nothing is committed, and the first client gets the next message
- *  7 going on in a broadcast            here: a broadcast goes on in the window, out of Kafka, and with a gap …; gateways.slow: … over a restart …
+ *  7 going on in a broadcast            here: a client of a broadcast gets whatever …; a broadcast goes on in the window, out of Kafka, and with a gap …; gateways.slow: … over a restart …
  *  8 slow readers                       here: a client that reads nothing meets the policy, and memory stays bounded
- *  9 drain                              gateways.slow: a gateway that stops sends 1,000 clients away over its time, commits and leaves
+ *  9 drain                              gateways.slow: a gateway that stops under load commits and leaves …; … 1,000 clients are sent away in turn …
  * 10 reload                             here: a reload ends the connections of changed and disabled streams alone
  * 11 records and logs that are wrong    faults.slow: poison …; history that is gone …; a partition that is added …; … is killed … (leader, coordinator)
  * 12 paths                              here: paths that are not declared are not there, and placeholders are; streams: paths that no stream has …
@@ -31,6 +31,9 @@ t.setTimeout(90_000)
 const server = await kafka(t)
 const brokers = { addresses: server.brokers }
 const memory = { addresses: ['memory://acceptance'] }
+
+/** An expression as options write it. */
+const cel = (expression: string) => `\${! ${expression} }`
 
 setFlagsFromString('--expose-gc')
 const collect: () => void = runInNewContext('gc')
@@ -86,7 +89,7 @@ t.test('a POST is answered 200 and empty, and is a record without credentials', 
   const api = feed('posted', {
     via: brokers,
     topic,
-    input: { key: '${! value.customer }', headers: { allow: ['x-tenant'] } },
+    input: { key: cel('value.customer'), headers: { allow: ['x-tenant'] } },
     to: { partitioner: 'murmur2_hash' },
     server: withKey
   })
@@ -211,6 +214,19 @@ t.test('while nobody listens nothing is committed, and the first client gets the
   await until(async () => (await committed()) === 5, 'they are committed')
 })
 
+t.test('a client of a broadcast gets whatever is acknowledged once it is connected, the first one too', async t => {
+  const names = await Promise.all(Array.from({ length: 10 }, (_, i) => server.topic(`begin${i}`)))
+  const apis = names.map(name => feed(name, { via: brokers, output: { mode: 'broadcast' } }))
+  const gw = await gateway(t, { settings: streamsOn(), apis })
+  for (const name of names) {
+    t.equal((await post(gw, `/${name}/in`, 'before')).status, 200)
+    const client = await sse(t, gw, `/${name}/sse`)
+    for (const value of ['first', 'second', 'third']) await post(gw, `/${name}/in`, value)
+    await until(() => client.texts().includes('third'), 'the newest')
+    t.same(client.texts(), ['first', 'second', 'third'], name)
+  }
+})
+
 t.test('a broadcast goes on in the window, out of Kafka, and with a gap where history is gone', async t => {
   const topic = await server.topic('again')
   const api = feed('again', {
@@ -226,6 +242,7 @@ t.test('a broadcast goes on in the window, out of Kafka, and with a gap where hi
     return values
   }
   const watcher = await sse(t, gw, '/again/sse')
+  await until(async () => (await statusOf(gw, 'out')).state === 'active', 'it is read')
   const back = async (from: { readonly lastId: string }) => {
     await watcher.until(sent)
     return sse(t, gw, '/again/sse', { 'Last-Event-ID': from.lastId })
@@ -260,7 +277,7 @@ t.test('a broadcast goes on in the window, out of Kafka, and with a gap where hi
 t.test('a client that reads nothing meets the policy, and memory stays bounded', async t => {
   const apis = (['disconnect', 'drop_oldest', 'latest_by_key'] as const).map(policy =>
     feed(policy, {
-      input: { key: '${! value.key }' },
+      input: { key: cel('value.key') },
       output: { mode: 'broadcast', replay_window: { messages: 10 }, client_queue: { messages: 10, policy } }
     })
   )
@@ -392,11 +409,11 @@ t.test('what a request says is data wherever it gets to', async t => {
     'a","topic":"elsewhere","x":"',
     'http://127.0.0.1:1/',
     'https://evil.example/?a={}',
-    '${! content() }',
+    cel('content()'),
     '$svc_context.path',
     '$svc_meta.secret',
     "'); more: 1",
-    'env $HOME ${HOME} ${SVC_SECRET}'
+    `env $HOME \${HOME} \${SVC_SECRET}`
   ]
   const client = await sse(t, gw, '/words/sse', { 'X-Team': 'a' })
   for (const word of words) t.equal((await post(gw, '/words/in', 'body', { 'X-Word': word })).status, 200)

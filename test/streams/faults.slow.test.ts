@@ -111,6 +111,7 @@ t.test('a broker that is killed under produce and consume loses nothing acknowle
   const gw = await gateway(t, { settings: streamsOn(), apis })
   const group = await Promise.all([0, 1, 2].map(() => sse(t, gw, '/killed/sse')))
   const everything = await sse(t, gw, '/killed-all/sse')
+  await until(async () => (await statusOf(gw, 'out', 'killed-all')).state === 'active', 'it is read')
   const senders = posting(gw, '/killed/in', 4)
   await until(() => all(group).length > 100, 'messages flow')
   await server.stop('SIGKILL')
@@ -172,7 +173,7 @@ t.test('while the broker is well', async t => {
   t.jobs = 2
   t.test(
     'a partition that is added is written and read from its beginning, by those who are there',
-    beside,
+    { buffered: true },
     async t => {
       await server.topic('grows')
       const apis = [
@@ -181,6 +182,7 @@ t.test('while the broker is well', async t => {
       ]
       const gw = await gateway(t, { settings: streamsOn(), apis })
       const clients = [await sse(t, gw, '/grows/sse'), await sse(t, gw, '/grows-all/sse')]
+      await until(async () => (await statusOf(gw, 'out', 'grows-all')).state === 'active', 'it is read')
       t.equal((await post(gw, '/grows/in', 'first')).status, 200)
       await Promise.all(clients.map(client => client.until(1)))
       await server.addPartitions('grows', 3)
@@ -219,7 +221,7 @@ t.test('while the broker is well', async t => {
 
   t.test(
     'a client that stops reading holds nobody up, and what it has not got comes to others when it dies',
-    beside,
+    { buffered: true },
     async t => {
       await server.topic('stops')
       const gw = await gateway(t, { settings: streamsOn(), apis: [feed('stops', { output: { write_wait: '60s' } })] })
@@ -248,7 +250,7 @@ t.test('while the broker is well', async t => {
 
   t.test(
     'what a client did not acknowledge before it was killed comes to another, nothing is lost',
-    beside,
+    { buffered: true },
     async t => {
       await server.topic('acked')
       const gw = await gateway(t, { settings: streamsOn(), apis: [feed('acked', { output: { ack: 'client' } })] })
@@ -284,6 +286,8 @@ t.test('while the broker is well', async t => {
     await server.topic('herd')
     const gw = await gateway(t, { settings: streamsOn(), apis: [feed('herd', { output: { mode: 'broadcast' } })] })
     const before = await crowd(t, gw, '/herd/sse', count)
+    await until(async () => (await statusOf(gw, 'out')).state === 'active', 'it is read')
+    await until(async () => (await statusOf(gw, 'out')).state === 'active', 'it is read')
     t.equal((await post(gw, '/herd/in', 'first')).status, 200)
     await until(() => before.every(client => client.texts().length === 1), 'the first message')
     for (const { socket } of before) socket.destroy()

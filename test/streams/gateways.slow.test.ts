@@ -118,6 +118,7 @@ t.test(
     const api = feed('wide', { mode: 'broadcast' })
     const [first, sender] = await Promise.all([open(t, api, { drain_timeout: 1 }), open(t, api)])
     const before = await crowd(t, first, '/wide/sse', count)
+    await until(async () => (await statusOf(first, 'out')).state === 'active', 'it is read')
     for (const value of ['a', 'b']) t.equal((await post(sender, '/wide/in', value)).status, 200)
     await until(() => before.every(client => client.texts().length === 2), 'both messages')
     await first.stop()
@@ -172,7 +173,8 @@ t.test('a gateway that has stopped has nothing left to do, whenever its clients 
     t.equal((await post(gw, '/left/in', 'x')).status, 200)
     await until(() => texts(...clients).length > 0, 'a message')
     const stopped = gw.stop()
-    // Before it is their turn to be sent away.
+    // While they are sent away one by one.
+    await Promise.race(clients.map(({ ended }) => ended))
     for (const client of clients) client.stop()
     await stopped
     t.equal(left.size, 0, `timers that are left, mode ${mode}`)

@@ -1,6 +1,6 @@
 import { type No, nos } from '../../refusals.ts'
 import { bodyOfTime, type Cursors } from '../cursor.ts'
-import type { Client, HubGiven, Seat } from '../hub.ts'
+import type { Client, HubGiven, Owner, Seat } from '../hub.ts'
 import { Backlog } from './backlog.ts'
 import { CatchUp, type CatchUpHost } from './catchUp.ts'
 import type { Entry } from './entry.ts'
@@ -17,6 +17,9 @@ const BATCH_BYTES = 65_536
 const BATCH_MESSAGES = 500
 /** Before positions are asked for again. */
 const RETRY_MS = 2000
+/** Clients that came while positions were not known begin at their own time, to so much, or to a hundredth of the waiting. */
+const JOINING_STEP_MS = 100
+const JOINING_STEPS = 100
 /** The window is looked over for what is too old no oftener than this. */
 const SHORTEST_AGE_MS = 1000
 
@@ -33,6 +36,7 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
   readonly #ageMs: number
   readonly #emptied: () => void
   #cancelAge: (() => void) | null = null
+  readonly #retries = new Set<() => void>()
   #isClosed = false
 
   /** @param emptied called when the last client has left */
@@ -56,8 +60,8 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
     }
     this.parts = new Parts(topicsOf(given.sources))
     this.window = new Window(this.parts, bounds, batch, given.budget)
-    this.intake = new Intake(given, this.parts, this)
     this.#fanOut = new FanOut(this, batch)
+    this.intake = new Intake(given, this.parts, this)
   }
 
   get count(): number {
@@ -68,19 +72,19 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
     return this.#fanOut.all().map(({ client }) => client)
   }
 
-  join(client: Client, start: Start): Seat | No {
+  join(client: Client, start: Start, owner: Owner | null): Seat | No {
     const { given, parts, intake } = this
-    const member = new Member(client, start, given.clock.now(), this)
+    const member = new Member(client, start, given.clock.now(), this, owner)
     if (!member.isPoll && (member.wants !== null || given.options.queue.policy === 'latest_by_key'))
       member.backlog = new Backlog(this.window, given.options.queue.policy === 'latest_by_key')
     const readsHistory =
       start.kind === 'time' ||
       (start.kind === 'vector' && intake.isStanding && !parts.covers(parts.vectorOf(start.seen)))
-    if (readsHistory && !this.#readers.take()) return nos.catchUp
-    member.hasReader = readsHistory
+    if (readsHistory && !this.#lineUp(member)) return nos.catchUp
     // It had ids and may have missed something, but goes on from none.
     if (start.kind === 'latest' && start.isLossy) member.miss(-1)
     this.#fanOut.add(member)
+    owner?.clients.add(client)
     if (intake.isStanding) this.#locate(member)
     return member
   }
@@ -88,6 +92,7 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
   async close(): Promise<void> {
     this.#isClosed = true
     this.#cancelAge?.()
+    for (const cancel of this.#retries) cancel()
     this.#fanOut.close()
     for (const member of this.#fanOut.all()) {
       this.#leaveHistory(member)
@@ -103,8 +108,28 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
     return this.#fanOut.all().some(({ start }) => start.kind === 'vector')
   }
 
+  since(): number {
+    let since = Number.POSITIVE_INFINITY
+    for (const { start, joined } of this.#fanOut.all()) if (start.kind === 'latest') since = Math.min(since, joined)
+    return since
+  }
+
   stands(): void {
-    for (const member of this.#fanOut.all()) this.#locate(member)
+    const { given, intake } = this
+    const { sinceMs } = intake
+    const step = Math.max(JOINING_STEP_MS, Math.ceil((given.clock.now() - sinceMs) / JOINING_STEPS))
+    const later = new Map<number, Member[]>()
+    for (const member of this.#fanOut.all()) {
+      if (member.start.kind !== 'latest') this.#locate(member)
+      else if (member.joined <= sinceMs) this.#place(member, [...intake.since])
+      else {
+        const ms = sinceMs + Math.floor((member.joined - sinceMs) / step) * step
+        const others = later.get(ms)
+        if (others === undefined) later.set(ms, [member])
+        else others.push(member)
+      }
+    }
+    for (const [ms, members] of later) void this.#seek(members, ms)
   }
 
   arrived(): void {
@@ -125,6 +150,7 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
   leave(member: Member): void {
     this.#leaveHistory(member)
     this.#fanOut.remove(member)
+    member.owner?.clients.delete(member.client)
     if (this.count === 0 && !this.#isClosed) this.#emptied()
   }
 
@@ -173,7 +199,7 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
     const { parts, window } = this
     const { start } = member
     if (start.kind === 'vector') this.#place(member, parts.vectorOf(start.seen))
-    else if (start.kind === 'time') void this.#seek(member, start.ms)
+    else if (start.kind === 'time') void this.#seek([member], start.ms)
     else if (parts.hasReached(parts.begins())) this.#fanOut.serving.attach(member, window.next)
     else
       this.#place(
@@ -190,14 +216,27 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
     } else if (member.hasReader || this.#readers.take()) {
       member.hasReader = true
       member.catchUp = new CatchUp(this, member)
-    } else {
-      member.turn = () => {
-        member.turn = null
-        member.hasReader = true
-        this.#place(member, member.vector!)
-      }
-      this.#readers.wait(member.turn)
+    } else this.#wait(member)
+  }
+
+  /** It will read history: now, or when it is its turn. False: it has to come again. */
+  #lineUp(member: Member): boolean {
+    member.hasReader = this.#readers.take()
+    if (member.hasReader) return true
+    // A poll ends before its turn may come, and would begin at the end of the line each time.
+    if (member.isPoll || this.#readers.isCrowded) return false
+    this.#wait(member)
+    return true
+  }
+
+  #wait(member: Member): void {
+    if (member.turn !== null) return
+    member.turn = () => {
+      member.turn = null
+      member.hasReader = true
+      if (member.vector !== null) this.#place(member, member.vector)
     }
+    this.#readers.wait(member.turn)
   }
 
   #enterWindow(member: Member, vector: Vector): void {
@@ -222,8 +261,10 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
     this.#readers.give()
   }
 
-  async #seek(member: Member, ms: number): Promise<void> {
+  async #seek(members: readonly Member[], ms: number): Promise<void> {
     const { given, parts } = this
+    // Those began before the ends were known: what is written while we ask is theirs.
+    const isNewest = members[0]!.start.kind === 'latest'
     const vector: Vector = []
     try {
       for (const { source, topic } of parts.topics) {
@@ -234,14 +275,16 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
             : await broker.positionsAt(topic, ms)
         for (const position of positions) {
           const part = parts.get(source, position)
-          if (part !== null) vector[part.index] = position.offset
+          if (part === null) continue
+          vector[part.index] = isNewest ? Math.min(position.offset, part.begin) : position.offset
         }
       }
-      if (!member.isGone) this.#place(member, vector)
+      for (const member of members) if (!member.isGone) this.#place(member, [...vector])
     } catch (error) {
       this.tally.fault = error instanceof Error ? error.message : String(error)
-      given.clock.after(RETRY_MS, () => {
-        if (!member.isGone) void this.#seek(member, ms)
+      this.#retry(() => {
+        const left = members.filter(({ isGone }) => !isGone)
+        if (left.length > 0) void this.#seek(left, ms)
       })
     }
   }
@@ -265,10 +308,19 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
         }
     } catch (error) {
       this.tally.fault = error instanceof Error ? error.message : String(error)
-      given.clock.after(RETRY_MS, () => {
+      this.#retry(() => {
         if (!member.isGone && member.had === vector) void this.#checkEnd(member, vector)
       })
     }
+  }
+
+  #retry(run: () => void): void {
+    if (this.#isClosed) return
+    const cancel = this.given.clock.after(RETRY_MS, () => {
+      this.#retries.delete(cancel)
+      run()
+    })
+    this.#retries.add(cancel)
   }
 
   #watchAge(ms: number): void {

@@ -1,6 +1,6 @@
 import { type Arrived, sizeOf } from '../../message.ts'
 import type { Cursors } from '../cursor.ts'
-import { type Batch, encoded, type Format, type Item } from '../hub.ts'
+import { type Batch, encoded, type Format, type Item, type Made, madeBy } from '../hub.ts'
 import type { Part } from './parts.ts'
 
 /** One message of a broadcast. */
@@ -11,7 +11,7 @@ export class Entry implements Item {
   readonly size: number
   /** Nothing is handed out again here: every client gets it for the first time. */
   deliveries = 1
-  readonly encoded: (Buffer | undefined)[] = []
+  readonly encoded: Made[] = []
   readonly part: Part
   /** Bytes of all that entered the window before it. */
   total = 0
@@ -53,7 +53,7 @@ export class SharedBatch implements Batch {
   readonly bytes: number
   /** It will not grow by what comes later. */
   readonly isWhole: boolean
-  readonly #joined: (Buffer | undefined)[] = []
+  readonly #joined: Made[] = []
 
   constructor(items: readonly Entry[], isWhole: boolean) {
     this.items = items
@@ -64,12 +64,12 @@ export class SharedBatch implements Batch {
   }
 
   joined(format: Format): Buffer {
-    const made = this.#joined[format.index]
-    if (made !== undefined) return made
+    const made = madeBy(format, this.#joined)
+    if (made !== null) return made
     const { items } = this
     const bytes =
       items.length === 1 ? encoded(items[0]!, format) : Buffer.concat(items.map(item => encoded(item, format)))
-    this.#joined[format.index] = bytes
+    this.#joined.push({ format, bytes })
     return bytes
   }
 }

@@ -7,7 +7,7 @@ import { MESSAGES_A_WRITE, Serving, type ServingHost } from './serving.ts'
 
 /** Client writes in one turn of the event loop, so that other traffic keeps its latency (facts/streams R22). */
 const WRITES_A_TURN = 500
-/** So long a round waits for a majority that has no room. */
+/** So long a round waits for a majority that has no room and reads. */
 const PATIENCE_MS = 50
 
 /** What everybody is given at the moment. */
@@ -40,8 +40,10 @@ export class FanOut {
   #at = 0
   #turn: NodeJS.Immediate | null = null
   #isClosed = false
-  /** Live members whom this round found without room. */
-  #stuck = 0
+  /** Live members whom this round found without room, and who read. */
+  readonly #stuck: Member[] = []
+  /** And those who do not. */
+  #still = 0
   /** So many of them end the waiting for a majority. */
   #awaited = 0
   #cancelWait: (() => void) | null = null
@@ -124,11 +126,14 @@ export class FanOut {
 
   /**
    * A burst is faster than any socket: when most clients have no room, the next round waits a moment for them, or all would be
-   * behind at once. It waits for no minority (facts/streams R20).
+   * behind at once. It waits for no minority (facts/streams R20), and for nobody of whom nothing was written since it waited last:
+   * five stopped clients beside one that reads cost that one 2.5 s in 3.6 MB.
    */
   #wait(): void {
-    if (this.#stuck * 2 <= this.count || this.#isClosed) return
-    this.#awaited = Math.ceil(this.#stuck / 2)
+    const { length } = this.#stuck
+    if (length * 2 <= this.count - this.#still || this.#isClosed) return
+    for (const member of this.#stuck) member.waitedAt = member.writes
+    this.#awaited = Math.ceil(length / 2)
     this.#cancelWait = this.#host.given.clock.after(PATIENCE_MS, () => this.#endWait())
   }
 
@@ -170,7 +175,8 @@ export class FanOut {
     if (items.length > 0) {
       this.#round = { batch: new SharedBatch(items, true), start, end: window.next }
       this.#at = 0
-      this.#stuck = 0
+      this.#stuck.length = 0
+      this.#still = 0
     }
     return seen === 0 ? 0 : 1 + Math.floor(seen / MESSAGES_A_WRITE)
   }
@@ -203,7 +209,9 @@ export class FanOut {
         given++
       } else {
         cost += this.serving.visit(member, batch)
-        if (this.serving.isBehind(member)) this.#stuck++
+        if (!this.serving.isBehind(member)) continue
+        if (member.writes === member.waitedAt) this.#still++
+        else this.#stuck.push(member)
       }
     }
     const { tally } = this.#host
@@ -220,6 +228,7 @@ export class FanOut {
     this.serving.trim()
     this.#due = this.#turns.length
     this.#wait()
+    this.#stuck.length = 0
   }
 
   /** Puts the last one where one has left. */

@@ -2,7 +2,7 @@ import type { Place, Position, Reading, Span } from '../../broker.ts'
 import { type Arrived, sizeOf } from '../../message.ts'
 import { Fifo } from '../fifo.ts'
 import type { HubGiven } from '../hub.ts'
-import type { Part, Parts } from './parts.ts'
+import type { Part, Parts, Vector } from './parts.ts'
 
 const SHORTEST_RETRY_MS = 1000
 const LONGEST_RETRY_MS = 30_000
@@ -21,6 +21,8 @@ interface Arrival {
 export interface IntakeListener {
   /** Before reading begins: whether the newest messages are wanted too, as many as the window holds. */
   wantsHistory(): boolean
+  /** Since when somebody waits for the newest, ms since the epoch; infinite: nobody. */
+  since(): number
   stands(): void
   arrived(): void
 }
@@ -38,6 +40,9 @@ export class Intake {
   #isClosed = false
   /** Positions are known and reading has begun. */
   isStanding = false
+  /** Since when those waited for the newest who came first, and where that is. */
+  sinceMs = Number.POSITIVE_INFINITY
+  readonly since: Vector = []
   /** What `next` came to. */
   part: Part | null = null
   /** Null: history is gone up to `lostTo`. */
@@ -99,7 +104,15 @@ export class Intake {
       const spans = await Promise.all(
         sources.map(({ broker, joining }) => Promise.all(joining.topics.map(topic => broker.spans(topic))))
       )
-      if (!this.#isClosed) this.#begin(spans.map(ofTopics => ofTopics.flat()))
+      const since = this.#listener.since()
+      // After the ends: what is written between the two answers is then behind one of them.
+      const times = Number.isFinite(since) ? await this.#timesOf(since) : sources.map(() => [])
+      if (!this.#isClosed)
+        this.#begin(
+          spans.map(ofTopics => ofTopics.flat()),
+          since,
+          times
+        )
     } catch (error) {
       if (this.#isClosed) return
       this.#fault = error instanceof Error ? error.message : String(error)
@@ -109,13 +122,33 @@ export class Intake {
     }
   }
 
-  #begin(spans: readonly (readonly Span[])[]): void {
+  /**
+   * Clients were let in before the ends were known, and what came since then is theirs: it is found by its time. A producer whose
+   * clock is behind ours writes times before the joining, and so much of the newest may be missing until the ends are known; with
+   * one that is ahead some older messages come along.
+   */
+  #timesOf(since: number): Promise<readonly (readonly Position[])[]> {
+    return Promise.all(
+      this.#given.sources.map(async ({ broker, joining }) =>
+        (await Promise.all(joining.topics.map(topic => broker.positionsAt(topic, since)))).flat()
+      )
+    )
+  }
+
+  #begin(spans: readonly (readonly Span[])[], since: number, times: readonly (readonly Position[])[]): void {
     const { sources, options } = this.#given
     this.#fault = null
     const back = this.#listener.wantsHistory() ? options.window.messages : 0
     spans.forEach((ofSource, source) => {
-      for (const span of ofSource) this.#parts.add(source, span, Math.max(span.low, span.high - back), span.high)
+      const ofTime = new Map(times[source]!.map(position => [nameOf(position), position.offset]))
+      for (const span of ofSource) {
+        const newest = Math.min(span.high, ofTime.get(nameOf(span)) ?? span.high)
+        this.#parts.add(source, span, Math.max(span.low, Math.min(newest, span.high - back)), span.high)
+        const part = this.#parts.get(source, span)
+        if (part !== null) this.since[part.index] = newest
+      }
     })
+    this.sinceMs = since
     this.isStanding = true
     this.#readings = sources.map(({ broker }, source) =>
       broker.read(this.#positions(source), false, this.#taker(source))
@@ -185,6 +218,10 @@ export class Intake {
       this.#readings[part.source]!.resume(part)
     }
   }
+}
+
+function nameOf({ topic, partition }: Place): string {
+  return `${partition}:${topic}`
 }
 
 function bytesOf(records: readonly Arrived[]): number {

@@ -1,5 +1,5 @@
 import type { Seen } from '../cursor.ts'
-import type { Client, Item, Seat } from '../hub.ts'
+import type { Client, Item, Owner, Seat } from '../hub.ts'
 import type { Backlog } from './backlog.ts'
 import type { Vector } from './parts.ts'
 
@@ -41,6 +41,8 @@ export class Member implements Seat {
   /** It comes for a moment and says itself how many it takes: no policy is for it. */
   readonly isPoll: boolean
   readonly start: Start
+  /** Null: the hub is one stream's alone. */
+  readonly owner: Owner | null
   /** Ms since the epoch. */
   readonly joined: number
   readonly #seats: Seats
@@ -58,6 +60,16 @@ export class Member implements Seat {
   /** Taken and not with the client yet; the bytes are an estimate after a part of it was written. */
   unwritten = 0
   unwrittenBytes = 0
+  /** How often something of it was written: it reads. */
+  writes = 0
+  /** Its `writes` when it was waited for last. */
+  waitedAt = -1
+  /** Since when it is behind by more than its queue, ms since the epoch; 0: it is not. */
+  beyondAt = 0
+  /** When it was seen to read, since then. */
+  movedAt = 0
+  /** Its `writes` then. */
+  writesSeen = 0
   /** To be told as lost, once it has room; -1: nobody knows how many. */
   missed = 0
   /** What it has got, until nothing in the window can be below; `hadUntil`: nothing is from there on. */
@@ -77,7 +89,7 @@ export class Member implements Seat {
   /** Messages taken since one carried an id. */
   sinceId = Number.MAX_SAFE_INTEGER
 
-  constructor(client: Client, start: Start, joined: number, seats: Seats) {
+  constructor(client: Client, start: Start, joined: number, seats: Seats, owner: Owner | null) {
     this.client = client
     this.wants = client.wants
     this.isPoll = client.transport === 'poll'
@@ -85,9 +97,11 @@ export class Member implements Seat {
     this.joined = joined
     this.vectorMs = start.kind === 'time' ? start.ms : 0
     this.#seats = seats
+    this.owner = owner
   }
 
   written(count: number): void {
+    this.writes++
     if (count >= this.unwritten) {
       this.unwritten = 0
       this.unwrittenBytes = 0

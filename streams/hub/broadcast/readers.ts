@@ -1,10 +1,14 @@
 import type { Budget } from '../../budget.ts'
 
+/** Clients that wait for a place, at most: each holds its connection meanwhile. */
+const LONGEST_LINE = 1000
+
 /** How many clients of this process read history at once (`streaming.catch_up_readers`), and who waits to. */
 export class Readers {
   readonly #most: number
   readonly #line = new Set<() => void>()
   #used = 0
+  #isGiving = false
 
   constructor(most: number) {
     this.#most = most
@@ -15,6 +19,11 @@ export class Readers {
     if (this.#used >= this.#most || this.#line.size > 0) return false
     this.#used++
     return true
+  }
+
+  /** The line is as long as it may be for those who are not in yet. */
+  get isCrowded(): boolean {
+    return this.#line.size >= LONGEST_LINE
   }
 
   /** Calls it once it is its turn; then the place is taken. */
@@ -28,12 +37,16 @@ export class Readers {
 
   give(): void {
     this.#used--
+    // Who finds all in the window gives its place on at once: the loop below sees it, however long the line.
+    if (this.#isGiving) return
+    this.#isGiving = true
     for (const turn of this.#line) {
-      if (this.#used >= this.#most) return
+      if (this.#used >= this.#most) break
       this.#line.delete(turn)
       this.#used++
       turn()
     }
+    this.#isGiving = false
   }
 }
 

@@ -11,6 +11,17 @@ const MOST_AT_ONCE = 500
 /** So many messages cost about as much as one client write: to process, to filter, to put into a frame. */
 export const MESSAGES_A_WRITE = 8
 
+/**
+ * Being behind by more than its queue does not make a client slow: a burst does that to everyone, as it comes faster than any socket
+ * takes it. Slow is who has taken nothing for so long meanwhile, or whom the window has moved past. Memory is bounded all the same: what
+ * waits is shared in the window, and that is bounded.
+ */
+const STILL_MS = 1000
+/** One write of many bytes tells nothing until its end: what takes so much a millisecond is not still. Connections have `write_wait`. */
+const BYTES_A_MS = 128
+/** Who is behind by more than its queue for longer reads slower than messages come: then its queue gives up the oldest, if it may. */
+const LONGEST_BURST_MS = 5000
+
 export interface ServingHost {
   readonly given: HubGiven
   readonly parts: Parts
@@ -143,16 +154,40 @@ export class Serving {
     return 1 + Math.floor(batch.items.length / MESSAGES_A_WRITE)
   }
 
-  /** Keeps a backlog within the bounds of its queue. */
+  /** Of those who are behind by more than their queue: this one is slow. */
+  #isSlow(member: Member): boolean {
+    const { given } = this.#host
+    const now = given.clock.now()
+    const { writes } = member
+    if (member.beyondAt === 0) member.beyondAt = now
+    if (member.beyondAt === now || member.writesSeen !== writes) {
+      member.movedAt = now
+      member.writesSeen = writes
+    }
+    if (given.options.queue.policy !== 'disconnect' && now - member.beyondAt >= LONGEST_BURST_MS) return true
+    return now - member.movedAt >= Math.max(STILL_MS, member.unwrittenBytes / BYTES_A_MS)
+  }
+
+  /** It waits for more than its queue may hold. */
+  #isBeyond({ backlog, position, unwritten, unwrittenBytes }: Member): boolean {
+    const { given, window } = this.#host
+    const { messages, bytes } = given.options.queue
+    const waiting = backlog === null ? window.next - position : backlog.size
+    const waitingBytes = backlog === null ? window.bytesFrom(position) : backlog.bytes
+    return waiting > 0 && (waiting + unwritten > messages || waitingBytes + unwrittenBytes > bytes)
+  }
+
+  /** Keeps a backlog within the bounds of its queue while its client is slow, and in any case within the window. */
   #overflow(member: Member): void {
-    const { given, tally } = this.#host
-    const { messages, bytes, policy } = given.options.queue
+    const { given, tally, window } = this.#host
     const backlog = member.backlog!
-    while (
-      backlog.size > 0 &&
-      (backlog.size + member.unwritten > messages || backlog.bytes + member.unwrittenBytes > bytes)
-    ) {
-      if (policy === 'disconnect') return this.end(member, 'slow')
+    if (!this.#isBeyond(member)) {
+      member.beyondAt = 0
+      return
+    }
+    const isSlow = this.#isSlow(member)
+    while ((isSlow || backlog.first < window.first) && this.#isBeyond(member)) {
+      if (given.options.queue.policy === 'disconnect') return this.end(member, 'slow')
       backlog.shift()
       tally.dropped++
       member.miss(1)
@@ -163,17 +198,16 @@ export class Serving {
   #late(member: Member): void {
     // The window alone bounds a replay.
     if (!member.isLive || member.isPoll) return
-    const { given, window, tally } = this.#host
-    const { messages, bytes, policy } = given.options.queue
-    while (
-      member.position < window.next &&
-      (window.next - member.position + member.unwritten > messages ||
-        window.bytesFrom(member.position) + member.unwrittenBytes > bytes)
-    ) {
-      if (policy === 'disconnect') return this.end(member, 'slow')
+    if (!this.#isBeyond(member)) {
+      member.beyondAt = 0
+      return
+    }
+    if (!this.#isSlow(member)) return
+    while (this.#isBeyond(member)) {
+      if (this.#host.given.options.queue.policy === 'disconnect') return this.end(member, 'slow')
       member.position++
       member.vector = null
-      tally.dropped++
+      this.#host.tally.dropped++
       member.miss(1)
     }
   }
@@ -251,6 +285,7 @@ export class Serving {
       if (member.had !== null && (member.position >= member.hadUntil || parts.hasReached(member.had))) member.had = null
       member.isLive ||= member.had === null && !member.isPoll
       member.vector = null
+      member.beyondAt = 0
       this.#behind.delete(member)
     } else {
       this.#behind.add(member)
@@ -270,6 +305,12 @@ export class Serving {
       tally.dropped += lost
       member.miss(lost)
       return true
+    }
+    // Who reads is no worse off for a burst longer than the window: it gets the rest from the broker, unless it is slow for good.
+    const { beyondAt } = member
+    if (member.isLive && beyondAt !== 0 && given.clock.now() - beyondAt >= LONGEST_BURST_MS) {
+      this.end(member, 'slow')
+      return false
     }
     this.detach(member)
     this.#host.fallen(member)

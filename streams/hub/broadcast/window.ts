@@ -32,6 +32,7 @@ export class Window {
   readonly #slices = new Map<number, SharedBatch>()
   /** Partitions above their bound. */
   #over = 0
+  #bytes = 0
   /** Sequence number of the oldest. */
   first = 0
   /** Bytes of all that ever entered. */
@@ -65,7 +66,7 @@ export class Window {
     entry.total = this.total
     this.total += size
     this.#entries.push(entry)
-    this.#budget.add(size)
+    this.#count(size)
     const wasOver = this.#isOver(part)
     part.kept++
     part.keptBytes += size
@@ -74,17 +75,17 @@ export class Window {
 
   /** From which sequence number on it may keep them; `evict` must follow with it. */
   surplus(now: number): number {
+    const { windows } = this.#budget
     let seq = this.first
     for (; seq < this.next; seq++) {
       const entry = this.at(seq)
       const { part, size } = entry
-      if (this.#over === 0 && entry.at > now - this.#bounds.ageMs && !this.#budget.isFull) break
+      if (this.#over === 0 && entry.at > now - this.#bounds.ageMs && !windows.isTooMuch(this.#bytes)) break
       const wasOver = this.#isOver(part)
       part.kept--
       part.keptBytes -= size
       if (wasOver && !this.#isOver(part)) this.#over--
-      entry.isOutOfWindow = true
-      if (entry.holds === 0) this.#budget.add(-size)
+      this.#out(entry)
     }
     return seq
   }
@@ -165,14 +166,25 @@ export class Window {
 
   clear(): void {
     for (let seq = this.first; seq < this.next; seq++) {
-      const entry = this.at(seq)
-      entry.isOutOfWindow = true
-      if (entry.holds === 0) this.#budget.add(-entry.size)
+      this.#out(this.at(seq))
     }
     const { next } = this
     while (this.#entries.shift() !== undefined);
     this.first = next
     this.#slices.clear()
+  }
+
+  /** What backlogs still keep waits for clients from now on. */
+  #out(entry: Entry): void {
+    entry.isOutOfWindow = true
+    this.#count(-entry.size)
+    if (entry.holds > 0) this.#budget.add(entry.size)
+  }
+
+  #count(bytes: number): void {
+    const before = this.#bytes
+    this.#bytes += bytes
+    this.#budget.windows.changed(before, this.#bytes)
   }
 
   #isOver({ kept, keptBytes }: { readonly kept: number; readonly keptBytes: number }): boolean {

@@ -234,9 +234,10 @@ t.test('what cannot work is refused when it is saved', async t => {
     [httpClientOutput, { url: 'http://a.example', tls: { enabled: true } }, ['/tls/enabled']],
     [
       httpClientOutput,
-      { url: 'https://a.example', tls: { client_certs: [{ cert: 'x' }] } },
-      ['/tls/client_certs/0', '/tls']
+      { url: 'https://a.example', tls: { enabled: true, client_certs: [{ cert: 'x' }] } },
+      ['/tls/client_certs/0']
     ],
+    [httpClientOutput, { url: 'https://a.example', tls: { skip_cert_verify: true } }, ['/tls']],
     [httpClientInput, { url: 'http://a.example', payload: 'x' }, ['/payload']],
     [httpClientInput, { url: 'http://a.example/$svc_context.x' }, ['/url']],
     [httpClientInput, { url: 'http://a.example', headers: { a: '$svc_meta.x' } }, ['/headers/a']],
@@ -386,8 +387,8 @@ t.test('TLS: an unknown authority is refused, a named one is believed, and a cli
     [{}, 'unavailable'],
     [{ enabled: true, root_cas: ours.pem }, 'unavailable'],
     [{ enabled: true, root_cas: authority.pem }, 'sent'],
-    [{ skip_cert_verify: true }, 'sent'],
-    [{ root_cas: authority.pem, client_certs: [{ cert: ours.pem, key: ours.keyPem }] }, 'sent']
+    [{ enabled: true, skip_cert_verify: true }, 'sent'],
+    [{ enabled: true, root_cas: authority.pem, client_certs: [{ cert: ours.pem, key: ours.keyPem }] }, 'sent']
   ]
   for (const [tls, wanted] of cases) {
     t.same(faultsOf(httpClientOutput, { url, tls }), [])

@@ -168,6 +168,15 @@ t.test('faults of outputs are told where they stand', async t => {
     [{ key: '$secret_env.X', static_headers: { 'a/b': '$svc_meta.' } }, ['/key', '/static_headers/a~1b']],
     [{ partitioner: 'manual' }, ['/partition']],
     [{ partition: '1' }, ['/partition']],
+    [{ partitioner: 'manual', partition: '-1' }, ['/partition']],
+    [{ partitioner: 'manual', partition: '0' }, []],
+    [{ partitioner: 'manual', partition: '$svc_meta.p' }, []],
+    [
+      { custom_topic_creation: { enabled: true, partitions: 0, replication_factor: 0 } },
+      ['/custom_topic_creation/partitions', '/custom_topic_creation/replication_factor']
+    ],
+    [{ custom_topic_creation: { partitions: 3 } }, ['/custom_topic_creation/partitions']],
+    [{ custom_topic_creation: { enabled: true, partitions: 3, replication_factor: -1 } }, []],
     [{ timeout: '0s', batching: { period: '0s' } }, ['/timeout', '/batching/period']],
     [{ max_msg_bytes: 0 }, ['/max_msg_bytes']],
     [{ idempotent_write: true, ack_replicas: false }, ['/idempotent_write']]

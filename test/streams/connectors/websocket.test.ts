@@ -192,8 +192,11 @@ t.test('what cannot work is refused when it is saved', async t => {
     [{ url: 'ws://a.example', open_message_type: 'text' }, ['/open_message_type']],
     [{ url: 'ws://a.example', tls: { enabled: true } }, ['/tls/enabled']],
     [
-      { url: 'wss://a.example', tls: { root_cas: '-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----' } },
-      ['/tls']
+      {
+        url: 'wss://a.example',
+        tls: { enabled: true, root_cas: '-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----' }
+      },
+      ['/tls/root_cas']
     ]
   ]
   for (const kind of [websocketInput, websocketOutput])

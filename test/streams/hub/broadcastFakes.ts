@@ -214,7 +214,7 @@ export class LogBroker implements Broker {
   }
 }
 
-export const format: Format = { index: 0, encode: ({ record }) => record.value ?? Buffer.alloc(0) }
+export const format: Format = { encode: ({ record }) => record.value ?? Buffer.alloc(0) }
 
 /** Keeps what it gets; has room for `room` more. */
 export class Listener implements Client {

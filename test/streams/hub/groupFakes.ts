@@ -135,7 +135,7 @@ export class FakeBroker implements Broker {
   async close(): Promise<void> {}
 }
 
-const format: Format = { index: 0, encode: ({ record }) => record.value ?? Buffer.alloc(0) }
+const format: Format = { encode: ({ record }) => record.value ?? Buffer.alloc(0) }
 
 /** A client that has room for `room` messages that it has not written. */
 export class FakeClient implements Client {

@@ -86,4 +86,7 @@ t.test('faults are told where they stand', async t => {
     '/check'
   ])
   t.same(places({ check: '"text"' }), ['/check'])
+  t.same(places({}), [''])
+  t.same(places({ key: '$svc_context.nothing', check: 'key == caller("svc_context.nothing")' }), ['/key', '/check'])
+  t.same(places({ check: "key == caller('user')" }), ['/check'])
 })

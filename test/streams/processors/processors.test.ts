@@ -107,6 +107,9 @@ t.test('faults of filters and maps are told where they stand', async t => {
     ],
     [map, { fields: { a: '1', 'a.b': '2', 'c..d': '3', '': '4' } }, ['/fields/a.b', '/fields/c..d', '/fields/']],
     [map, { keep: true }, ['/keep']],
+    [map, {}, ['']],
+    [map, { keep: false, headers: {} }, ['']],
+    [map, { fields: {} }, []],
     [map, { key: 5, headers: [] }, ['/key', '/headers']]
   ] as const)
     t.same(Object.keys(checked(kind, options)), places, JSON.stringify(options))

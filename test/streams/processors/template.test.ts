@@ -53,12 +53,18 @@ t.test('faults are told', async t => {
     ['a $secret_vault.x', /\$secret_/],
     ['$svc_meta.', /without a name/],
     ['$svc_context', /without a name/],
+    ['$svc_context.nothing', /\$svc_context\.nothing, which does not exist/],
+    ['$svc_context.path.more', /does not exist/],
+    ['$svc_context.request_id', /does not exist/],
+    ['a $svc_user.id', /\$svc_user, which does not exist/],
     [`${E} value.id`, /not closed/],
     [`${E} value. }`, /cannot be used/],
     [`${E} nobody }`, /Unknown variable/]
   ] as const)
     t.match(templateFault(text), fault, text)
-  t.equal(templateFault('$svc_meta.a $ svc'), null)
+  for (const text of ['$svc_meta.a $ svc', '$svc_context.path/$svc_context.headers_X-Id', '$svc_context.cookies_a'])
+    t.equal(templateFault(text), null, text)
+  t.equal(templateFault('$svc_context.request_id', ['svc_context.request_id']), null)
 })
 
 t.test('a result is at most 8 KiB', async t => {
