@@ -77,8 +77,9 @@ function maskedAddress(address: string): string {
   return `${origin}${user === '' ? '' : `${MASK}@`}${maskedUrl(rest)}`
 }
 
-/** Keys of ours, and those that a comparable system made, are known by their form. */
+/** Keys of ours, those that a comparable system made, and private keys in PEM are known by their form. */
 function maskedToken(text: string): string {
+  if (text.includes('PRIVATE KEY-----')) return MASK
   return looksLikeToken(text) || embeddedOrg(text) !== null ? MASK : text
 }
 

@@ -105,9 +105,19 @@ function matched(segments: readonly Segment[], path: string): Record<string, str
   for (const [i, segment] of segments.entries()) {
     const text = given[i]!
     if ('name' in segment ? text === '' : text !== segment.text) return null
-    if ('name' in segment) params[segment.name] = text
+    if ('name' in segment) params[segment.name] = decoded(text)
   }
   return params
+}
+
+/** The path keeps escapes whose meaning rules must not touch; a value is wanted as it was meant. */
+function decoded(text: string): string {
+  if (!text.includes('%')) return text
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }
 
 function listed<K, V>(map: Map<K, V>, key: K, fresh: () => V): V {

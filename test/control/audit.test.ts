@@ -130,6 +130,7 @@ t.test('secrets are masked wherever they stand', async t => {
     target_path: 'https://joe:pw@hooks.example.com/services?token=t&page=1',
     api_secret: 5,
     tokens: ['a'],
+    client_certs: [{ cert: '-----BEGIN CERTIFICATE-----', key: '-----BEGIN EC PRIVATE KEY-----\nMHc=' }],
     secret: { v: 's' }
   }
   t.same(masked(given), {
@@ -144,6 +145,7 @@ t.test('secrets are masked wherever they stand', async t => {
     target_path: 'https://********@hooks.example.com/services?token=********&page=1',
     api_secret: '********',
     tokens: '********',
+    client_certs: [{ cert: '-----BEGIN CERTIFICATE-----', key: '********' }],
     secret: '********',
     password: '********',
     basic_auth_data: { user: 'u', password: '********' },

@@ -57,7 +57,12 @@ t.test('a path leads to its endpoint, or to the refusal that tells what it would
 
 t.test('placeholders give what stood in them', async t => {
   const table = router([one('stream', '/{shop}/orders/{id}')])
-  const found = table.find('GET', '/north/orders/__proto__', false)
-  t.ok('params' in found)
-  if ('params' in found) t.same({ ...found.params }, { shop: 'north', id: '__proto__' })
+  for (const [path, params] of [
+    ['/north/orders/__proto__', { shop: 'north', id: '__proto__' }],
+    ['/a%20b/orders/%C3%BC%25', { shop: 'a b', id: 'ü%' }],
+    ['/%/orders/%ff', { shop: '%', id: '%ff' }]
+  ] as const) {
+    const found = table.find('GET', path, false)
+    t.same('params' in found && { ...found.params }, params)
+  }
 })
