@@ -22,7 +22,10 @@ export const Streaming = Type.Object(
     max_clients: Count('Most clients of all streams at once', 10_000, 1),
     max_clients_per_key: Count('Most of them with one key; 0: no bound', 0),
     max_clients_per_address: Count('Most of them from one address; 0: no bound', 0),
-    budget: Bytes('What may wait for clients and brokers in all; above it 503', 268_435_456),
+    budget: Bytes(
+      'What may wait for clients and brokers in all; above it 503. Replay windows take at most half of it',
+      268_435_456
+    ),
     catch_up_readers: Count('Most clients that read history at once', 16, 1),
     drain_timeout: Seconds('When stopping, connections are closed over this time', 10),
     reload_drain: Seconds('When a stream changes, its connections are closed over this time', 10),

@@ -145,8 +145,8 @@ function alike({ api, stream, steps, ...given }: DeliveryGiven, options: Deliver
     ackTimeoutMs: ack === 'client' ? ackTimeoutMs : 0,
     maxDeliveries,
     deadLetterTopic,
-    // Where only one client may have a message, the hub keeps it for it.
-    queue: mode === 'key' ? [queue.messages, queue.bytes] : null
+    // What each client may have in hand; who drops what does so by itself.
+    queue: [queue.messages, queue.bytes]
   })
 }
 

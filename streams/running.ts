@@ -199,7 +199,7 @@ export class RunningStream {
 
   /** Clients that no broker stands behind: a topic of its own, in memory and bounded, holds what they have not got yet. */
   #feed(connector: Connector): Output {
-    const broker = this.#opened(this.#tools.brokers.own(this.#api, this.plan.name))
+    const broker = this.#opened(this.#tools.brokers.own(this.#api, `${this.plan.name}\n${this.#deliveries.length}`))
     const options: KafkaInput = { addresses: ['memory://own'], topics: ['messages'] }
     this.#deliver(connector, [{ broker, joining: joiningOf(options, this.#group()) }], bufferOf(options), [])
     return {

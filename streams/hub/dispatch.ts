@@ -1,6 +1,6 @@
 import { Fifo } from './fifo.ts'
 import { byQueue, GivenBack, type GivenBackHost } from './givenBack.ts'
-import type { GroupSeat, SeatHost } from './groupSeat.ts'
+import type { GroupSeat, Late, SeatHost } from './groupSeat.ts'
 import type { Delivered, HubGiven } from './hub.ts'
 import type { Entry, PartitionQueue } from './partitionQueue.ts'
 import { processed } from './processed.ts'
@@ -13,6 +13,8 @@ const SLICE = 500
 const MOST_ASIDE = 256
 /** What any client may hold, however many share the window. */
 const SMALLEST_SHARE = 8
+/** A slice ends when clients were asked so often whether they want a message (a check of CEL takes some microseconds). */
+const MOST_ASKED = 10_000
 
 export interface Counts extends Delivered {
   dropped: number
@@ -34,7 +36,10 @@ export interface DispatchHost {
 export class Dispatch implements SeatHost, GivenBackHost {
   readonly ack: 'write' | 'client'
   readonly counts: Counts = { delivered: 0, deliveredBytes: 0, redelivered: 0, dropped: 0, deadLettered: 0 }
-  share: number
+  readonly ackTimeoutMs: number
+  readonly mostBytes: number
+  readonly mostLate: number
+  share = SMALLEST_SHARE
   readonly #given: HubGiven
   readonly #host: DispatchHost
   readonly #givenBack: GivenBack
@@ -58,13 +63,20 @@ export class Dispatch implements SeatHost, GivenBackHost {
     this.#given = given
     this.#host = host
     this.ack = given.options.ack
-    this.share = given.checkpointLimit
+    this.ackTimeoutMs = given.options.ackTimeoutMs
+    this.mostBytes = Math.max(1, given.options.queue.bytes)
+    this.mostLate = Math.max(SMALLEST_SHARE, given.checkpointLimit)
     this.#rotation = new Rotation(given.options.mode === 'key' ? 'keys' : 'turns')
+    this.#part()
     this.#givenBack = new GivenBack(given, this)
   }
 
   get seats(): ReadonlySet<GroupSeat> {
     return this.#rotation.seats
+  }
+
+  now(): number {
+    return this.#given.clock.now()
   }
 
   add(seat: GroupSeat): void {
@@ -100,13 +112,27 @@ export class Dispatch implements SeatHost, GivenBackHost {
 
   delivered(entry: Entry, counts: Delivered | null): void {
     if (entry.queue.isLost) return
-    this.counts.delivered++
-    this.counts.deliveredBytes += entry.size
-    if (counts !== null) {
-      counts.delivered++
-      counts.deliveredBytes += entry.size
-    }
+    this.#count(entry, counts)
     this.done(entry)
+  }
+
+  deliveredLate(seat: GroupSeat, { queue, offset }: Late): boolean {
+    const entry = queue.isLost ? undefined : queue.renewed(offset)
+    if (entry === undefined || entry.isOver) return false
+    const counts = seat.owner?.counts ?? null
+    if (entry.holder === seat) {
+      seat.release(entry)
+      this.delivered(entry, counts)
+      return true
+    }
+    if (entry.holder !== null) return false
+    this.#count(entry, counts)
+    queue.doneUnseen(entry)
+    queue.moved()
+    // It may be the one that its partition waited for.
+    this.#unblock()
+    this.arrived(queue)
+    return true
   }
 
   done(entry: Entry): void {
@@ -149,8 +175,17 @@ export class Dispatch implements SeatHost, GivenBackHost {
   }
 
   #part(): void {
-    const { checkpointLimit } = this.#given
-    this.share = Math.max(SMALLEST_SHARE, Math.ceil(checkpointLimit / Math.max(1, this.seats.size)))
+    const { checkpointLimit, options } = this.#given
+    const share = Math.max(SMALLEST_SHARE, Math.ceil(checkpointLimit / Math.max(1, this.seats.size)))
+    this.share = Math.max(1, Math.min(share, options.queue.messages))
+  }
+
+  #count({ size }: Entry, counts: Delivered | null): void {
+    this.counts.delivered++
+    this.counts.deliveredBytes += size
+    if (counts === null) return
+    counts.delivered++
+    counts.deliveredBytes += size
   }
 
   #schedule(): void {
@@ -162,10 +197,11 @@ export class Dispatch implements SeatHost, GivenBackHost {
   readonly #slice = (): void => {
     this.#isScheduled = false
     if (this.#isStopped) return
-    this.#now = this.#given.clock.now()
+    this.#now = this.now()
+    this.#rotation.asked = 0
     let left = SLICE
     if (this.#returning.length > 0) left = this.#welcome(left)
-    for (; left > 0 && this.#ready.current !== null && this.#rotation.isOpen; left--) {
+    for (; left > 0 && this.#mayAsk && this.#ready.current !== null && this.#rotation.isOpen; left--) {
       const queue = this.#ready.current
       this.#ready.advance()
       this.#step(queue)
@@ -179,21 +215,41 @@ export class Dispatch implements SeatHost, GivenBackHost {
     if (this.#returning.length > 0 || (this.#ready.current !== null && this.#rotation.isOpen)) this.#schedule()
   }
 
+  get #mayAsk(): boolean {
+    return this.#rotation.asked < MOST_ASKED
+  }
+
   /** Those with room again get what waits for them, then have their turns. */
   #welcome(left: number): number {
     this.#unblock()
+    const newcomers: GroupSeat[] = []
+    const most = this.#mostNewcomers()
     for (let seat = this.#returning.peek(); seat !== undefined; seat = this.#returning.peek()) {
-      if (!seat.isGone) left = this.#settle(seat, left)
+      if (!seat.isGone) {
+        left = this.#settle(seat, left)
+        if (seat.parked.length === 0 && seat.hasRoom()) newcomers.push(seat)
+      }
       if (left <= 0) break
       this.#returning.shift()
       seat.isReturning = false
+      if (newcomers.length >= most) break
     }
+    for (const queue of this.#asides) left -= this.#offer(queue, newcomers)
+    for (const seat of newcomers) if (!seat.isGone && seat.hasRoom()) this.#rotation.back(seat)
     return left
   }
 
+  /** So many that they can be asked about all that was put aside. */
+  #mostNewcomers(): number {
+    let aside = 0
+    for (const queue of this.#asides) aside += queue.aside.length
+    return Math.max(1, Math.floor(MOST_ASKED / Math.max(1, aside)))
+  }
+
+  /** Gives it what only this client is to have. */
   #settle(seat: GroupSeat, left: number): number {
     for (let entry = seat.parked.peek(); entry !== undefined; entry = seat.parked.peek()) {
-      if (entry.queue.isLost) seat.unpark()
+      if (entry.queue.isLost || entry.isOver) seat.unpark()
       else if (left <= 0 || !seat.hasRoom()) return left
       else if (entry.queue.held >= this.#given.checkpointLimit) {
         this.#stuck.add(seat)
@@ -203,23 +259,31 @@ export class Dispatch implements SeatHost, GivenBackHost {
         left--
       }
     }
-    for (const queue of this.#asides) left -= this.#offer(queue, seat)
-    if (!seat.isGone && seat.hasRoom()) this.#rotation.back(seat)
     return left
   }
 
-  /** What was put aside of a partition and this client wants, as far as it has room. Answers how many. */
-  #offer(queue: PartitionQueue, seat: GroupSeat): number {
+  /**
+   * What was put aside of a partition goes to those of them that want it, in turn, as far as they have room. Answers how many.
+   * @param seats whose turn it is comes first; nobody else with room wants it
+   */
+  #offer(queue: PartitionQueue, seats: GroupSeat[]): number {
     const { aside } = queue
     let count = 0
-    for (let i = 0; i < aside.length && !seat.isGone && seat.hasRoom(); ) {
+    for (let i = 0; i < aside.length; ) {
       const entry = aside[i]!
+      if (entry.isOver) {
+        aside.splice(i, 1)
+        continue
+      }
       if (queue.held >= this.#given.checkpointLimit) {
-        this.#stuck.add(seat)
+        for (const seat of seats) this.#stuck.add(seat)
         break
       }
-      if (!seat.wants(entry)) i++
+      const n = seats.findIndex(seat => !seat.isGone && seat.hasRoom() && this.#rotation.wants(seat, entry))
+      if (n < 0) i++
       else {
+        const seat = seats[n]!
+        seats.push(...seats.splice(n, 1))
         aside.splice(i, 1)
         this.#give(seat, entry)
         count++

@@ -12,7 +12,6 @@ export interface GivenBackHost {
   /** It was with a client or a dead letter, and is done. */
   done(entry: Entry): void
   arrived(queue: PartitionQueue): void
-  freed(seat: GroupSeat): void
   /** A message was dropped, or could not become a dead letter. */
   givenUp(entry: Entry, why: string): void
 }
@@ -49,14 +48,21 @@ export class GivenBack {
     this.#cancelLate = null
   }
 
-  /** To the front, in order of the offsets. */
+  /**
+   * What one client had, to the front in order of the offsets. That counts against the first one alone: those behind it
+   * waited for it, and must not be given up for that.
+   */
   take(entries: readonly Entry[]): void {
+    const first = entries.find(({ queue }) => !queue.isLost)
+    if (first !== undefined) first.failures++
     for (const [queue, all] of byQueue(entries)) {
-      const again: Entry[] = []
-      const over: Entry[] = []
-      for (const entry of all) (this.#isOver(entry) ? over : again).push(entry)
-      queue.takeBack(again)
-      for (const entry of over) this.#giveUp(entry)
+      for (const entry of all) {
+        entry.holder = null
+        // Who acknowledges what another client has by now, with the same key perhaps, must not speak for that one.
+        if (this.#given.options.ack === 'client') queue.renew(entry)
+      }
+      queue.takeBack(all.filter(entry => entry !== first || !this.#isTooMuch(entry)))
+      if (queue === first!.queue && this.#isTooMuch(first!)) this.#giveUp(first!)
       this.#host.arrived(queue)
     }
   }
@@ -66,14 +72,15 @@ export class GivenBack {
     if (this.#cancelLate === null) this.#lookAfter(this.#given.options.ackTimeoutMs)
   }
 
-  #isOver({ deliveries }: Entry): boolean {
-    return !this.#isStopped && deliveries >= this.#given.options.maxDeliveries
+  #isTooMuch({ failures }: Entry): boolean {
+    return !this.#isStopped && failures >= this.#given.options.maxDeliveries
   }
 
   #giveUp(entry: Entry): void {
+    entry.isOver = true
     if (this.#deadLetters !== null) return this.#deadLetters.add(entry)
     this.#host.counts.dropped++
-    this.#host.givenUp(entry, `delivered ${entry.deliveries} times without success`)
+    this.#host.givenUp(entry, `delivered ${entry.failures} times without success`)
     this.#host.done(entry)
   }
 
@@ -81,21 +88,18 @@ export class GivenBack {
     this.#cancelLate = this.#given.clock.after(ms, this.#late)
   }
 
-  /** Takes back what was not acknowledged in time. */
+  /** Takes back what was not acknowledged in time, and goes on with those who paused for that. */
   readonly #late = (): void => {
     const { ackTimeoutMs } = this.#given.options
     const now = this.#given.clock.now()
-    let oldest = Number.POSITIVE_INFINITY
+    let next = Number.POSITIVE_INFINITY
     for (const seat of this.#host.seats) {
-      const late = seat.expired(now - ackTimeoutMs)
-      oldest = Math.min(oldest, seat.oldest)
-      if (late.length === 0) continue
-      this.take(late.map(entry => (entry.queue.isLost ? entry : entry.queue.renewed(entry))))
-      this.#host.freed(seat)
+      if (seat.timeUpAt <= now) this.take(seat.timeUp())
+      next = Math.min(next, seat.timeUpAt)
     }
     this.#cancelLate = null
-    if (oldest < Number.POSITIVE_INFINITY)
-      this.#lookAfter(Math.max(oldest + ackTimeoutMs - now, Math.min(LATE_APART_MS, ackTimeoutMs / 10)))
+    if (next < Number.POSITIVE_INFINITY)
+      this.#lookAfter(Math.max(next - now, Math.min(LATE_APART_MS, ackTimeoutMs / 10)))
   }
 }
 

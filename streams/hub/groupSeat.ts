@@ -1,6 +1,6 @@
 import { Fifo } from './fifo.ts'
 import type { Client, Delivered, Owner, Seat } from './hub.ts'
-import type { Entry } from './partitionQueue.ts'
+import type { Entry, PartitionQueue } from './partitionQueue.ts'
 import type { RingMember } from './ring.ts'
 
 /** What a seat tells of its client. */
@@ -8,15 +8,33 @@ export interface SeatHost {
   readonly ack: 'write' | 'client'
   /** Most messages that one client may hold, so that those who do not take theirs leave enough of the window to others. */
   readonly share: number
+  /** It has no room with so many bytes. */
+  readonly mostBytes: number
+  /** Most deliveries that are kept in mind of one client for which its time ran out. */
+  readonly mostLate: number
+  readonly ackTimeoutMs: number
+  /** ms since the epoch. */
+  now(): number
   /** @param counts of the stream whose client it was; null: nobody counts */
   delivered(entry: Entry, counts: Delivered | null): void
+  /** The client has it after all. False: that counts no more, as it is delivered, given up or with another client. */
+  deliveredLate(seat: GroupSeat, late: Late): boolean
   /** There may be room for more. */
   freed(seat: GroupSeat): void
   /** `taken`: the client had them; `parked`: it was to have them. */
   left(seat: GroupSeat, taken: readonly Entry[], parked: readonly Entry[]): void
 }
 
-const LONGEST_CURSOR = 64
+const CURSOR = /^(\d{1,10}\.\d{1,10}-)(0|[1-9]\d{0,15})(?:\.([1-9]\d{0,8}))?$/
+/** What a client may hold that let its time run out. */
+const DOUBTED_SHARE = 8
+
+/** A delivery for which the time ran out, or that was made for one. It holds no message. */
+export interface Late {
+  readonly queue: PartitionQueue
+  readonly offset: number
+  readonly renewals: number
+}
 
 /** A client's place in a group, and what it has in hand. */
 export class GroupSeat implements Seat, RingMember<GroupSeat> {
@@ -27,6 +45,15 @@ export class GroupSeat implements Seat, RingMember<GroupSeat> {
   readonly #host: SeatHost
   /** What the client took and is not delivered, in that order. */
   readonly #taken = new Fifo<Entry>()
+  #takenBytes = 0
+  /** What it may still acknowledge of what was taken from it, in the order in which it had that. */
+  readonly #late = new Fifo<Late>()
+  /** Its latest acknowledgement, ms since the epoch. */
+  #heardAt = 0
+  /** It let its time run out, and has not acknowledged in time since. */
+  #isDoubted = false
+  /** It gets nothing before, ms since the epoch; 0: it does. */
+  #pausedUntil = 0
   /** Mode `key`: what only this client is to have, while it has no room. */
   readonly parked = new Fifo<Entry>()
   parkedBytes = 0
@@ -46,16 +73,15 @@ export class GroupSeat implements Seat, RingMember<GroupSeat> {
   }
 
   hasRoom(): boolean {
-    return this.#taken.length < this.#host.share && this.client.hasRoom()
-  }
-
-  wants(entry: Entry): boolean {
-    const { wants } = this.client
-    return wants === null || wants(entry)
+    if (this.#pausedUntil > 0 || this.#takenBytes >= this.#host.mostBytes) return false
+    const { share } = this.#host
+    return this.#taken.length < (this.#isDoubted ? Math.min(DOUBTED_SHARE, share) : share) && this.client.hasRoom()
   }
 
   take(entry: Entry): void {
+    entry.holder = this
     this.#taken.push(entry)
+    this.#takenBytes += entry.size
     this.client.take(entry)
   }
 
@@ -70,17 +96,27 @@ export class GroupSeat implements Seat, RingMember<GroupSeat> {
     return entry
   }
 
-  /** Takes away what it has had since `until` or before, ms since the epoch. */
-  expired(until: number): Entry[] {
-    const entries: Entry[] = []
-    for (let first = this.#taken.peek(); first !== undefined && first.at <= until; first = this.#taken.peek())
-      entries.push(this.#taken.shift()!)
-    return entries
+  /** When `timeUp` is to be called, ms since the epoch; Infinity: not at all. The time runs for the oldest of what it has. */
+  get timeUpAt(): number {
+    if (this.#pausedUntil > 0) return this.#pausedUntil
+    const oldest = this.#taken.peek()
+    if (oldest === undefined) return Number.POSITIVE_INFINITY
+    return Math.max(oldest.at, this.#heardAt) + this.#host.ackTimeoutMs
   }
 
-  /** When the oldest of what it has was taken; Infinity: it has nothing. */
-  get oldest(): number {
-    return this.#taken.peek()?.at ?? Number.POSITIVE_INFINITY
+  /** Takes away what it has, and pauses it; or ends its pause. */
+  timeUp(): Entry[] {
+    if (this.#pausedUntil > 0) {
+      this.#pausedUntil = 0
+      this.#host.freed(this)
+      return []
+    }
+    const entries = this.#drain().filter(({ queue }) => !queue.isLost)
+    if (entries.length === 0) return entries
+    for (const entry of entries) this.#remember(entry)
+    this.#isDoubted = true
+    this.#pausedUntil = this.#host.now() + this.#host.ackTimeoutMs
+    return entries
   }
 
   written(count: number): void {
@@ -88,13 +124,35 @@ export class GroupSeat implements Seat, RingMember<GroupSeat> {
   }
 
   acknowledge(cursor: string): boolean {
-    if (this.#host.ack !== 'client' || cursor.length > LONGEST_CURSOR) return false
+    if (this.#host.ack !== 'client' || this.isGone) return false
+    const match = CURSOR.exec(cursor)
+    if (match === null) return false
+    const name = match[1]!
+    const offset = Number(match[2])
+    const renewals = Number(match[3] ?? 0)
     for (let i = 0; i < this.#taken.length; i++) {
-      if (this.#taken.at(i)!.cursor !== cursor) continue
+      const { record, queue, renewals: times } = this.#taken.at(i)!
+      if (record.offset !== offset || times !== renewals || queue.name !== name) continue
+      this.#isDoubted = false
+      this.#heard()
       this.#deliver(i + 1)
       return true
     }
+    for (let i = 0; i < this.#late.length; i++) {
+      const late = this.#late.at(i)!
+      if (late.offset === offset && late.renewals === renewals && late.queue.name === name) return this.#comeLate(i + 1)
+    }
     return false
+  }
+
+  /** Takes away one of what it has: the client has acknowledged an earlier delivery of it. */
+  release(entry: Entry): void {
+    for (let i = this.#taken.length; i > 0; i--) {
+      const one = this.#taken.shift()!
+      if (one !== entry) this.#taken.push(one)
+    }
+    this.#takenBytes -= entry.size
+    this.#remember(entry)
   }
 
   ready(): void {
@@ -105,7 +163,7 @@ export class GroupSeat implements Seat, RingMember<GroupSeat> {
     if (this.isGone) return
     this.isGone = true
     this.parkedBytes = 0
-    this.#host.left(this, drained(this.#taken), drained(this.parked))
+    this.#host.left(this, this.#drain(), drained(this.parked))
   }
 
   cursor(): null {
@@ -118,9 +176,36 @@ export class GroupSeat implements Seat, RingMember<GroupSeat> {
     for (let i = 0; i < count; i++) {
       const entry = this.#taken.shift()
       if (entry === undefined) break
+      this.#takenBytes -= entry.size
       this.#host.delivered(entry, counts)
     }
     this.#host.freed(this)
+  }
+
+  /** It is at work: its time begins anew, even if what it says counts no more. */
+  #heard(): void {
+    this.#heardAt = this.#host.now()
+    this.#pausedUntil = 0
+  }
+
+  /** Like every acknowledgement, this one is for those before it as well. Answers whether the last one counts. */
+  #comeLate(count: number): boolean {
+    let isCounted = false
+    // `release` adds to the list, behind those.
+    for (let i = 0; i < count; i++) isCounted = this.#host.deliveredLate(this, this.#late.shift()!)
+    this.#heard()
+    this.#host.freed(this)
+    return isCounted
+  }
+
+  #remember({ queue, record, renewals }: Entry): void {
+    this.#late.push({ queue, offset: record.offset, renewals })
+    if (this.#late.length > this.#host.mostLate) this.#late.shift()
+  }
+
+  #drain(): Entry[] {
+    this.#takenBytes = 0
+    return drained(this.#taken)
   }
 }
 

@@ -198,6 +198,7 @@ export class GroupSource {
     await within(this.commit(), LAST_COMMIT_MS, clock)
     this.#membership++
     if (this.isAssigned) this.#left = [...this.queues.values()].map(leftOf)
+    this.#asked = 0
     this.#cancelCommit?.()
     this.#cancelBudget?.()
     this.#cancelCommit = null

@@ -9,25 +9,29 @@ export class Entry implements Item {
   record: Arrived
   readonly seq: number
   size: number
-  deliveries: number
+  deliveries = 0
   readonly encoded: Made[] = []
   readonly queue: PartitionQueue
   /** Processors have seen it. */
-  isProcessed: boolean
+  isProcessed = false
   /** When a client took it, ms since the epoch; kept with `ack: client`. */
   at = 0
-  /** How often it was not acknowledged in time. */
+  /** Who has it under way; null: it waits, or is over. */
+  holder: object | null = null
+  /** How often it was the first that a client had and did not get delivered. */
+  failures = 0
+  /** Deliveries that a client did not acknowledge (`ack: client`). */
   renewals = 0
+  /** Delivered, or on its way to the dead-letter topic: where it still stands in a list it is passed over. */
+  isOver = false
   /** Neighbours among the undelivered of its partition, in order of their offsets. */
   previous: Entry | null = null
   next: Entry | null = null
 
-  constructor(record: Arrived, seq: number, queue: PartitionQueue, again: Entry | null) {
+  constructor(record: Arrived, seq: number, queue: PartitionQueue) {
     this.record = record
     this.seq = seq
-    this.size = again === null ? sizeOf(record) : again.size
-    this.deliveries = again === null ? 0 : again.deliveries
-    this.isProcessed = again !== null
+    this.size = sizeOf(record)
     this.queue = queue
   }
 
@@ -77,6 +81,8 @@ export class PartitionQueue implements RingMember<PartitionQueue> {
   /** Given back, in order of their offsets: all below `#fresh`. */
   #returned: Entry[] = []
   #returnedHead = 0
+  /** Undelivered ones that had a cursor before, by offset. */
+  readonly #renewed = new Map<number, Entry>()
 
   constructor(place: Place, name: string, position: number, committed: number, budget: Budget, moved: () => void) {
     this.place = place
@@ -93,7 +99,7 @@ export class PartitionQueue implements RingMember<PartitionQueue> {
   }
 
   add(record: Arrived, seq: number): void {
-    const entry = new Entry(record, seq, this, null)
+    const entry = new Entry(record, seq, this)
     this.end = record.offset + 1
     entry.previous = this.#last
     if (this.#last === null) this.#first = entry
@@ -107,6 +113,7 @@ export class PartitionQueue implements RingMember<PartitionQueue> {
 
   /** Whose turn it is; null: nothing waits. */
   peek(): Entry | null {
+    while (this.#returnedHead < this.#returned.length && this.#returned[this.#returnedHead]!.isOver) this.shift()
     return this.#returnedHead < this.#returned.length ? this.#returned[this.#returnedHead]! : this.#fresh
   }
 
@@ -160,21 +167,20 @@ export class PartitionQueue implements RingMember<PartitionQueue> {
   toFront(entries: Entry[]): void {
     if (entries.length === 0) return
     const all = this.#returned.slice(this.#returnedHead).concat(entries)
-    this.#returned = all.sort((a, b) => a.record.offset - b.record.offset)
+    this.#returned = all.filter(({ isOver }) => !isOver).sort((a, b) => a.record.offset - b.record.offset)
     this.#returnedHead = 0
   }
 
-  /** The same message under a new cursor, in the old one's place. Only of one that a client had. */
-  renewed(old: Entry): Entry {
-    const entry = new Entry(old.record, old.seq, this, old)
-    entry.renewals = old.renewals + 1
-    entry.previous = old.previous
-    entry.next = old.next
-    if (old.previous === null) this.#first = entry
-    else old.previous.next = entry
-    if (old.next === null) this.#last = entry
-    else old.next.previous = entry
-    return entry
+  /** From now on it has another cursor: a client that comes late with the old one means that delivery. */
+  renew(entry: Entry): void {
+    entry.renewals++
+    entry.encoded.length = 0
+    this.#renewed.set(entry.record.offset, entry)
+  }
+
+  /** Undefined: it is delivered, or was never renewed. */
+  renewed(offset: number): Entry | undefined {
+    return this.#renewed.get(offset)
   }
 
   /** Gives back what it holds of the budget; its messages are forgotten. */
@@ -187,12 +193,16 @@ export class PartitionQueue implements RingMember<PartitionQueue> {
     this.#returned = []
     this.#returnedHead = 0
     this.aside.length = 0
+    this.#renewed.clear()
     this.waiting = 0
     this.bytes = 0
     this.held = 0
   }
 
   #unlink(entry: Entry): void {
+    entry.isOver = true
+    entry.holder = null
+    if (entry.renewals > 0) this.#renewed.delete(entry.record.offset)
     this.#budget.add(-entry.size)
     if (entry.previous === null) this.#first = entry.next
     else entry.previous.next = entry.next

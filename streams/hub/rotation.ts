@@ -12,6 +12,8 @@ export class Rotation {
   readonly #slots: KeySlots<GroupSeat> | null
   /** Clients that do not want everything. */
   #filtering = 0
+  /** How often clients were asked whether they want something. */
+  asked = 0
 
   constructor(mode: 'turns' | 'keys') {
     this.#slots = mode === 'keys' ? new KeySlots() : null
@@ -53,19 +55,36 @@ export class Rotation {
     this.#ring.remove(seat)
   }
 
-  /** The next in turn that has room and wants it; null: nobody. */
+  /**
+   * Of those that have room and want it, the one that was served longest ago; null: nobody. Who does not want it keeps its
+   * place, and so has the next one that it wants. Each client is asked once at most.
+   */
   next(entry: Entry): GroupSeat | null {
     const ring = this.#ring
+    let seat = ring.current
     for (let i = ring.size; i > 0; i--) {
-      const seat = ring.current!
-      if (!seat.hasRoom()) {
-        ring.remove(seat)
-        continue
+      const following = seat!.ringNext!
+      if (!seat!.hasRoom()) ring.remove(seat!)
+      else if (this.#filtering === 0 || this.wants(seat!, entry)) {
+        this.#served(seat!)
+        return seat
       }
-      ring.advance()
-      if (this.#filtering === 0 || seat.wants(entry)) return seat
+      seat = following
     }
     return null
+  }
+
+  wants(seat: GroupSeat, entry: Entry): boolean {
+    if (seat.client.wants === null) return true
+    this.asked++
+    return seat.client.wants(entry)
+  }
+
+  #served(seat: GroupSeat): void {
+    const ring = this.#ring
+    if (seat === ring.current) return ring.advance()
+    ring.remove(seat)
+    ring.add(seat)
   }
 
   isByKey(entry: Entry): boolean {
@@ -74,12 +93,13 @@ export class Rotation {
 
   /** Whose the key is among those that want it, with or without room; null: nobody wants it. */
   ofKey(entry: Entry): GroupSeat | null {
-    return this.#slots!.of(entry.record.key!, this.#filtering === 0 ? null : seat => seat.wants(entry))
+    return this.#slots!.of(entry.record.key!, this.#filtering === 0 ? null : seat => this.wants(seat, entry))
   }
 
+  /** Of one for which there is no `next`: whether somebody wants it that has no room. */
   isWanted(entry: Entry): boolean {
     if (this.#filtering < this.seats.size) return true
-    for (const seat of this.seats) if (seat.wants(entry)) return true
+    for (const seat of this.seats) if (!this.has(seat) && this.wants(seat, entry)) return true
     return false
   }
 }

@@ -189,6 +189,13 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
     this.#place(member, member.vector!)
   }
 
+  yields(member: Member): void {
+    if (!this.#readers.hasLine) return
+    const vector = member.vector!
+    this.#leaveHistory(member)
+    this.#place(member, vector)
+  }
+
   end(member: Member, why: 'fault'): void {
     this.#leaveHistory(member)
     this.#fanOut.serving.end(member, why)

@@ -14,6 +14,9 @@ const FAULT_MS = 10_000
 const QUIET_MS = 1000
 const QUIETS = 3
 
+/** So long a client has a place for itself that others wait for, unless it reads faster than the broker brings. */
+const TURN_MS = 2000
+
 /** What a catch-up needs of its hub. */
 export interface CatchUpHost {
   readonly given: HubGiven
@@ -29,6 +32,8 @@ export interface CatchUpHost {
   /** The window has everything from `member.vector` on. */
   meets(member: Member): void
   end(member: Member, why: 'fault'): void
+  /** It reads slowly: others may have the place that it holds. */
+  yields(member: Member): void
 }
 
 /** Reads history for one client until it meets the window. */
@@ -40,6 +45,7 @@ export class CatchUp implements History {
   #reading: HistoryReader | null = null
   #cancelFault: (() => void) | null = null
   #cancelQuiet: (() => void) | null = null
+  #cancelTurn: (() => void) | null = null
   #isClosed = false
 
   /** Reads on from `member.vector`, which it keeps up to date. */
@@ -49,6 +55,7 @@ export class CatchUp implements History {
     this.#vector = member.vector!
     this.#pace = new Pace(host.given.options.idInterval)
     this.#open()
+    this.#countTurn()
   }
 
   /** Its turn: hands over what has come. How much work it was, in client writes. */
@@ -95,7 +102,15 @@ export class CatchUp implements History {
     this.#isClosed = true
     this.#cancelFault?.()
     this.#cancelQuiet?.()
+    this.#cancelTurn?.()
     this.#reading?.close()
+  }
+
+  #countTurn(): void {
+    this.#cancelTurn = this.#host.given.clock.after(TURN_MS, () => {
+      this.#countTurn()
+      if (!this.#reading!.isEmpty && !this.#host.hasRoom(this.#member)) this.#host.yields(this.#member)
+    })
   }
 
   #uncovered(): Part[] {

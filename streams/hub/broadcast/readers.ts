@@ -21,6 +21,10 @@ export class Readers {
     return true
   }
 
+  get hasLine(): boolean {
+    return this.#line.size > 0
+  }
+
   /** The line is as long as it may be for those who are not in yet. */
   get isCrowded(): boolean {
     return this.#line.size >= LONGEST_LINE

@@ -3,6 +3,7 @@ import type { HubGiven, Item } from '../hub.ts'
 import { type Entry, EVERY_EVENT_UP_TO, type SharedBatch } from './entry.ts'
 import { type Member, NOWHERE } from './member.ts'
 import type { Parts, Vector } from './parts.ts'
+import { isBeyond, isSlow, isSlowForGood } from './slow.ts'
 import type { Tally } from './tally.ts'
 import type { Window } from './window.ts'
 
@@ -10,17 +11,6 @@ import type { Window } from './window.ts'
 const MOST_AT_ONCE = 500
 /** So many messages cost about as much as one client write: to process, to filter, to put into a frame. */
 export const MESSAGES_A_WRITE = 8
-
-/**
- * Being behind by more than its queue does not make a client slow: a burst does that to everyone, as it comes faster than any socket
- * takes it. Slow is who has taken nothing for so long meanwhile, or whom the window has moved past. Memory is bounded all the same: what
- * waits is shared in the window, and that is bounded.
- */
-const STILL_MS = 1000
-/** One write of many bytes tells nothing until its end: what takes so much a millisecond is not still. Connections have `write_wait`. */
-const BYTES_A_MS = 128
-/** Who is behind by more than its queue for longer reads slower than messages come: then its queue gives up the oldest, if it may. */
-const LONGEST_BURST_MS = 5000
 
 export interface ServingHost {
   readonly given: HubGiven
@@ -154,40 +144,14 @@ export class Serving {
     return 1 + Math.floor(batch.items.length / MESSAGES_A_WRITE)
   }
 
-  /** Of those who are behind by more than their queue: this one is slow. */
-  #isSlow(member: Member): boolean {
-    const { given } = this.#host
-    const now = given.clock.now()
-    const { writes } = member
-    if (member.beyondAt === 0) member.beyondAt = now
-    if (member.beyondAt === now || member.writesSeen !== writes) {
-      member.movedAt = now
-      member.writesSeen = writes
-    }
-    if (given.options.queue.policy !== 'disconnect' && now - member.beyondAt >= LONGEST_BURST_MS) return true
-    return now - member.movedAt >= Math.max(STILL_MS, member.unwrittenBytes / BYTES_A_MS)
-  }
-
-  /** It waits for more than its queue may hold. */
-  #isBeyond({ backlog, position, unwritten, unwrittenBytes }: Member): boolean {
-    const { given, window } = this.#host
-    const { messages, bytes } = given.options.queue
-    const waiting = backlog === null ? window.next - position : backlog.size
-    const waitingBytes = backlog === null ? window.bytesFrom(position) : backlog.bytes
-    return waiting > 0 && (waiting + unwritten > messages || waitingBytes + unwrittenBytes > bytes)
-  }
-
   /** Keeps a backlog within the bounds of its queue while its client is slow, and in any case within the window. */
   #overflow(member: Member): void {
     const { given, tally, window } = this.#host
+    const { queue } = given.options
     const backlog = member.backlog!
-    if (!this.#isBeyond(member)) {
-      member.beyondAt = 0
-      return
-    }
-    const isSlow = this.#isSlow(member)
-    while ((isSlow || backlog.first < window.first) && this.#isBeyond(member)) {
-      if (given.options.queue.policy === 'disconnect') return this.end(member, 'slow')
+    const isOver = this.#isSlow(member)
+    while ((isOver || backlog.first < window.first) && isBeyond(member, window, queue)) {
+      if (queue.policy === 'disconnect') return this.end(member, 'slow')
       backlog.shift()
       tally.dropped++
       member.miss(1)
@@ -197,19 +161,24 @@ export class Serving {
   /** One without room, of whom everything waits in the window. */
   #late(member: Member): void {
     // The window alone bounds a replay.
-    if (!member.isLive || member.isPoll) return
-    if (!this.#isBeyond(member)) {
-      member.beyondAt = 0
-      return
-    }
-    if (!this.#isSlow(member)) return
-    while (this.#isBeyond(member)) {
-      if (this.#host.given.options.queue.policy === 'disconnect') return this.end(member, 'slow')
+    if (!member.isLive || member.isPoll || !this.#isSlow(member)) return
+    const { given, tally, window } = this.#host
+    const { queue } = given.options
+    while (isBeyond(member, window, queue)) {
+      if (queue.policy === 'disconnect') return this.end(member, 'slow')
       member.position++
       member.vector = null
-      this.#host.tally.dropped++
+      tally.dropped++
       member.miss(1)
     }
+  }
+
+  #isSlow(member: Member): boolean {
+    const { given, window } = this.#host
+    const { queue } = given.options
+    if (isBeyond(member, window, queue)) return isSlow(member, given.clock.now(), queue.policy)
+    member.beyondAt = 0
+    return false
   }
 
   /** Ends its connection; it gets nothing more, and still knows where it stood. */
@@ -307,8 +276,7 @@ export class Serving {
       return true
     }
     // Who reads is no worse off for a burst longer than the window: it gets the rest from the broker, unless it is slow for good.
-    const { beyondAt } = member
-    if (member.isLive && beyondAt !== 0 && given.clock.now() - beyondAt >= LONGEST_BURST_MS) {
+    if (member.isLive && isSlowForGood(member, given.clock.now())) {
       this.end(member, 'slow')
       return false
     }

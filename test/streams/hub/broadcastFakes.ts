@@ -4,7 +4,7 @@ import { broadcastHub } from '../../../streams/hub/broadcastHub.ts'
 import type { Batch, Client, Ending, Format, From, Hub, HubGiven, Item, Seat } from '../../../streams/hub/hub.ts'
 import type { Arrived } from '../../../streams/message.ts'
 import { type DeliveryOptions, deliveryOptions } from '../../../streams/options.ts'
-import { type HandClock, handClock } from '../../helpers/clock.ts'
+import { type CountingClock, countingClock } from './groupFakes.ts'
 
 export const turns = async (count = 12) => {
   for (let i = 0; i < count; i++) await new Promise<void>(resolve => setImmediate(resolve))
@@ -293,7 +293,7 @@ export class Listener implements Client {
 export interface Stand<B extends Broker = LogBroker> {
   readonly hub: Hub
   readonly broker: B
-  readonly clock: HandClock
+  readonly clock: CountingClock
   readonly budget: Budget
 }
 
@@ -310,7 +310,7 @@ export function stand<B extends Broker>(
   broker: B,
   { options, readers = 16, idleLeave = 5, topics = ['t'], ...more }: More = {}
 ): Stand<B> {
-  const clock = handClock()
+  const clock = countingClock()
   const budget = more.budget ?? new Budget(1e9)
   const joining: Joining = {
     topics,
@@ -355,3 +355,6 @@ export async function running(broker: LogBroker, more: More = {}): Promise<Stand
 }
 
 export const numbers = (count: number, from = 0): string[] => Array.from({ length: count }, (_, i) => String(from + i))
+
+/** All that waits or is kept. */
+export const bytesOf = ({ used, windows }: Budget): number => used + windows.used

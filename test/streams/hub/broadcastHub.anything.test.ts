@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Hub, Item } from '../../../streams/hub/hub.ts'
-import { Listener, LogBroker, stand, turns, until } from './broadcastFakes.ts'
+import { bytesOf, Listener, LogBroker, stand, turns, until } from './broadcastFakes.ts'
 
 type Deed =
   | { readonly deed: 'put'; readonly partition: number; readonly count: number }
@@ -154,7 +154,7 @@ t.test('whatever clients do, each gets every message once and in order, over two
         }
         const wrong = people.map(one => one.wrong(broker)).filter(one => one !== null)
         for (const { hub } of stands) await hub.close('stopping', 0)
-        for (const { budget } of stands) if (budget.used !== 0) wrong.push(`${budget.used} bytes are left`)
+        for (const { budget } of stands) if (bytesOf(budget) !== 0) wrong.push(`${bytesOf(budget)} bytes are left`)
         if (broker.readings.size !== 0) wrong.push('a reading is left')
         if (wrong.length > 0) throw new Error(wrong.join('\n'))
       }
@@ -215,7 +215,7 @@ t.test(
             for (const value of newest.values())
               if (!listener.got.includes(value)) throw new Error(`${value} is missing`)
           await hub.close('stopping', 0)
-          if (budget.used !== 0) throw new Error(`${budget.used} bytes are left`)
+          if (bytesOf(budget) !== 0) throw new Error(`${bytesOf(budget)} bytes are left`)
         }
       ),
       { numRuns: 200 }

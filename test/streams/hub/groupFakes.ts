@@ -7,6 +7,34 @@ import type { Arrived } from '../../../streams/message.ts'
 import { type DeliveryOptions, deliveryOptions } from '../../../streams/options.ts'
 import { type HandClock, handClock } from '../../helpers/clock.ts'
 
+/** A clock by hand that tells how many timers wait. */
+export interface CountingClock extends HandClock {
+  readonly pending: number
+}
+
+export function countingClock(): CountingClock {
+  const clock = handClock()
+  const waiting = new Set<object>()
+  return {
+    ...clock,
+    get pending() {
+      return waiting.size
+    },
+    after(ms, run) {
+      const timer = {}
+      waiting.add(timer)
+      const cancel = clock.after(ms, () => {
+        waiting.delete(timer)
+        run()
+      })
+      return () => {
+        waiting.delete(timer)
+        cancel()
+      }
+    }
+  }
+}
+
 /** Lets the event loop turn until whatever was started by now has run: slices are one turn each. */
 export async function turns(count = 6): Promise<void> {
   for (let i = 0; i < count; i++) await new Promise<void>(resolve => setImmediate(resolve))
@@ -142,6 +170,8 @@ export class FakeClient implements Client {
   readonly transport: Client['transport'] = 'sse'
   readonly format = format
   readonly items: Item[] = []
+  /** Of each when it was taken: what is delivered once more has another one. */
+  readonly cursors: string[] = []
   readonly closed: Ending[] = []
   wants: Client['wants'] = null
   room: number
@@ -173,6 +203,7 @@ export class FakeClient implements Client {
 
   take(item: Item): void {
     this.items.push(item)
+    this.cursors.push(item.cursor!)
     this.unwritten++
     if (this.writes) this.write(1)
   }
@@ -204,7 +235,7 @@ export class FakeClient implements Client {
 export interface Stage {
   readonly hub: Hub
   readonly broker: FakeBroker
-  readonly clock: HandClock
+  readonly clock: CountingClock
   readonly budget: Budget
   readonly lines: (Fields & { readonly msg: string })[]
 }
@@ -218,7 +249,7 @@ export interface Differences extends Partial<Omit<HubGiven, 'options' | 'setting
 /** A hub on a fake broker. */
 export function stage({ options, start = 'earliest', idleLeave = 5, ...more }: Differences = {}): Stage {
   const broker = new FakeBroker()
-  const clock = handClock()
+  const clock = countingClock()
   const lines: (Fields & { readonly msg: string })[] = []
   const line = (msg: string, fields: Fields = {}) => void lines.push({ ...fields, msg })
   const joining: Joining = {

@@ -222,13 +222,13 @@ t.test('with client acknowledgement only that delivers, up to the id and nothing
   t.same(broker.commits, ['0:4'])
 })
 
-t.test('what is not acknowledged in time goes to the front, and a late acknowledgement counts no more', async t => {
+t.test('what is not acknowledged in time goes to the front, and a late acknowledgement says nothing of others', async t => {
   const [a, b] = [new FakeClient(), new FakeClient()]
   const { broker, hub, clock } = active([a, b], { options: { ack: 'client', ackTimeoutMs: 30_000 } })
   broker.append(0, '0')
   broker.pump()
   await turns()
-  const late = a.items[0]!.cursor!
+  const late = a.cursors[0]!
   await clock.move(29_999)
   t.equal(b.items.length, 0)
   await clock.move(1)
@@ -253,12 +253,13 @@ t.test('a late id does not acknowledge what the same client got between', async 
   broker.append(0, '1')
   broker.pump()
   await turns()
-  await clock.move(1000)
+  await clock.move(11_000)
   await turns()
-  t.same(client.values, ['0', '1', '0'])
-  t.equal(client.seat.acknowledge(client.items[0]!.cursor!), false)
-  t.equal(hub.status().delivered, 0)
-  t.equal(client.seat.acknowledge(client.items[2]!.cursor!), true)
+  t.same(client.values, ['0', '1', '0', '1'])
+  t.equal(client.seat.acknowledge(client.cursors[0]!), true)
+  t.equal(hub.status().delivered, 1)
+  t.equal(client.seat.acknowledge(client.cursors[2]!), false, 'the same message once more')
+  t.equal(client.seat.acknowledge(client.cursors[3]!), true)
   t.equal(hub.status().delivered, 2)
 })
 
@@ -472,18 +473,10 @@ t.test('reading that stands still shows, and ends no client', async t => {
   t.match(lines.map(({ state }) => state).slice(-2), ['degraded', 'active'])
 })
 
-t.test('a client is refused when there are too many, too much waits, or the broker it needs is away', async t => {
-  const full = stage({ options: { maxClients: 1 } })
-  new FakeClient().join(full.hub)
-  t.equal(full.hub.join(new FakeClient(), null), nos.tooManyClients)
+t.test('a client is refused when too much waits or the hub closes', async t => {
   const budget = new Budget(1)
   budget.add(1)
   t.equal(stage({ budget }).hub.join(new FakeClient(), null), nos.budget)
-  for (const requireBroker of [true, false]) {
-    const { hub, broker } = stage({ options: { requireBroker } })
-    broker.fault = 'connection refused'
-    t.equal(hub.join(new FakeClient(), null) === nos.unavailable, requireBroker)
-  }
   const closed = stage()
   await closed.hub.close('disabled', 0)
   t.equal(closed.hub.join(new FakeClient(), null), nos.draining)
@@ -670,4 +663,58 @@ t.test('lag is what lies behind the delivered, also of partitions that bring not
   hub.status()
   await turns()
   t.equal(hub.status().lag, 16)
+})
+
+t.test('lag is known too while nobody listens, from where the group was left', async t => {
+  const client = new FakeClient()
+  client.writes = true
+  const { hub, broker, clock } = stage({ idleLeave: 5 })
+  t.equal(hub.status().lag, -1, 'nothing is known before the first client')
+  client.join(hub)
+  broker.assign(0, 1)
+  broker.append(1)
+  broker.append(0, ...numbers(10))
+  broker.pump()
+  await turns()
+  client.seat.leave()
+  await clock.move(5000)
+  await turns()
+  hub.status()
+  await turns()
+  t.match(hub.status(), { state: 'idle', lag: 0, partitions: 0 })
+  broker.append(0, ...numbers(4))
+  broker.append(1, ...numbers(3))
+  await clock.move(5000)
+  hub.status()
+  await turns()
+  t.equal(hub.status().lag, 7)
+  broker.append(1, 'more')
+  hub.status()
+  await turns()
+  t.equal(hub.status().lag, 7, 'asked at most every five seconds')
+  new FakeClient().join(hub)
+  t.match(hub.status(), { state: 'joining', lag: 7 })
+  broker.assign(0, 1)
+  broker.pump()
+  t.match(hub.status(), { state: 'active', lag: 8, partitions: 2 })
+})
+
+t.test('a hub that is closed leaves no timer, whenever its clients leave', async t => {
+  for (const options of [{}, { ack: 'client' as const }])
+    for (const leavesWhenClosed of [true, false]) {
+      const clients = some(3)
+      for (const client of clients) client.leavesWhenClosed = leavesWhenClosed
+      const { hub, broker, clock } = active(clients, { options })
+      broker.append(0, ...numbers(10))
+      broker.pump()
+      await turns()
+      const slowly = hub.close('changed', 60_000)
+      const quickly = hub.close('disabled', 0)
+      await clock.move(2000)
+      await turns()
+      await Promise.all([slowly, quickly])
+      for (const client of clients) client.seat.leave()
+      await turns()
+      t.equal(clock.pending, 0)
+    }
 })

@@ -46,13 +46,17 @@ t.test('a window keeps so many messages, bytes and milliseconds of a partition',
   trim(1200)
   t.same([window.first, window.next], [7, 8])
   trim(1500)
-  t.same([window.first, window.next, budget.used], [8, 8, 0])
+  t.same([window.first, window.next, budget.windows.used], [8, 8, 0])
 })
 
-t.test('a window gives way when the budget of the process is used up', async t => {
+t.test('a window gives way when windows have half of the budget of the process', async t => {
   const { window, put, trim, budget } = made(1, 100)
   for (let i = 0; i < 10; i++) put(0)
-  budget.add(1e9 - 300)
+  budget.add(1e9)
+  trim()
+  t.equal(window.next, 10)
+  t.equal(window.first, 0, 'not for what waits elsewhere')
+  budget.windows.changed(1, 5e8 - 300)
   trim()
   t.equal(window.next - window.first, 4)
 })
@@ -111,7 +115,7 @@ t.test('what a backlog keeps beyond the window counts in the budget until the la
     other.add(entry)
   }
   trim(5000)
-  t.equal(budget.used, 3 * 64)
+  t.same([budget.used, budget.windows.used], [3 * 64, 0])
   t.same([one.shift()!.seq, one.first, one.bytes], [0, 1, 128])
   one.clear()
   t.equal(budget.used, 3 * 64)
