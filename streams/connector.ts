@@ -30,7 +30,20 @@ export type Deliver = (messages: readonly Message[]) => Promise<void>
 /** A source that runs by itself. It waits for `deliver` before it takes more than its bound, and tries again what was not delivered. */
 export interface Input {
   fault(): string | null
+  /** None: it counts nothing. */
+  status?(): InputStatus
   close(): Promise<void>
+}
+
+/** Counts of an input since its start. */
+export interface InputStatus {
+  /** Messages given up. */
+  readonly dropped: number
+  /** Messages offered once more. */
+  readonly redelivered: number
+  /** Messages of its partitions behind what was delivered. */
+  readonly lag: number
+  readonly partitions: number
 }
 
 export interface ConnectorTools {

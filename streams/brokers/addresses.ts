@@ -1,3 +1,5 @@
+import { isLinkLocal } from '../linkLocal.ts'
+
 const MEMORY = 'memory://'
 const NAME = /^[A-Za-z0-9._-]{1,100}$/
 /** A name, an IPv4 address or an IPv6 address in brackets; then a port. */
@@ -41,5 +43,6 @@ function memoryFault(name: string): string | null {
 function serverFault(server: string): string | null {
   const port = SERVER.exec(server)?.[1]
   if (port === undefined) return 'host:port or memory://NAME was expected'
-  return Number(port) >= 1 && Number(port) <= 65_535 ? null : 'the port is not in 1 to 65535'
+  if (Number(port) < 1 || Number(port) > 65_535) return 'the port is not in 1 to 65535'
+  return isLinkLocal(server.slice(0, -port.length - 1)) ? 'is a link-local address' : null
 }

@@ -1,6 +1,9 @@
 import type { Broker, BrokerState, Joining, Position, Produce, Reading, Taker } from '../broker.ts'
 import type { Placed } from '../message.ts'
-import { Undelivered } from '../undelivered.ts'
+import { type Reason, Undelivered } from '../undelivered.ts'
+
+/** What says nothing about the broker. */
+const SENDERS: ReadonlySet<Reason> = new Set<Reason>(['invalid', 'too_large', 'busy'])
 
 /** One user's part of a broker that several share: `close` ends what this user began, and the broker goes on. */
 export class BrokerHandle implements Broker {
@@ -10,6 +13,8 @@ export class BrokerHandle implements Broker {
   readonly #another: (() => Broker) | null
   readonly #readings = new Set<Reading>()
   readonly #endings = new Set<() => void>()
+  /** Why the newest message of this user did not arrive; null: it did, or was the sender's own matter. */
+  #fault: string | null = null
   #isClosed = false
 
   /**
@@ -21,6 +26,9 @@ export class BrokerHandle implements Broker {
     this.#broker = broker
     this.#given = given
     this.#another = another
+    this.#listen(({ fault }) => {
+      if (fault === null) this.#fault = null
+    })
   }
 
   /** What is shared: the same object for all who have the same cluster and credentials. */
@@ -35,11 +43,15 @@ export class BrokerHandle implements Broker {
 
   produce(what: Produce): Promise<readonly Placed[]> {
     if (this.#isClosed) return Promise.reject(closed())
-    return this.#broker.produce(what)
+    const produced = this.#broker.produce(what)
+    produced.then(this.#worked, this.#failed)
+    return produced
   }
 
   partitions(topic: string): number | Promise<number> {
-    return this.#open().partitions(topic)
+    const partitions = this.#open().partitions(topic)
+    if (partitions instanceof Promise) partitions.catch(this.#failed)
+    return partitions
   }
 
   async spans(topic: string) {
@@ -58,12 +70,19 @@ export class BrokerHandle implements Broker {
     return this.#kept(this.#open().read(from, isExact, to))
   }
 
+  /** Of the broker; the fault may be one that only this user has. */
   state(): BrokerState {
-    return this.#broker.state()
+    const state = this.#broker.state()
+    return this.#fault === null || state.fault !== null ? state : { ...state, fault: this.#fault }
   }
 
   onState(listener: (state: BrokerState) => void): () => void {
-    const stop = this.#open().onState(listener)
+    this.#open()
+    return this.#listen(listener)
+  }
+
+  #listen(listener: (state: BrokerState) => void): () => void {
+    const stop = this.#broker.onState(listener)
     const end = () => {
       this.#endings.delete(end)
       stop()
@@ -82,6 +101,15 @@ export class BrokerHandle implements Broker {
     for (const end of this.#endings) end()
     await Promise.all([...this.#readings].map(reading => reading.close()))
     await this.#given()
+  }
+
+  readonly #worked = (): void => {
+    this.#fault = null
+  }
+
+  readonly #failed = (cause: unknown): void => {
+    if (cause instanceof Undelivered && SENDERS.has(cause.reason)) return
+    this.#fault = cause instanceof Error ? cause.message : String(cause)
   }
 
   /** @throws Undelivered */

@@ -33,7 +33,8 @@ export function positionOf(
   const seek = from === null ? null : seekOf(from)
   if (seek === false) return badFrom
   const last = cursor ?? lastOf(call, query)
-  if (last !== null && last.length > MOST_CURSOR) return nos.badCursor
+  // A browser gives up for good on a 400: of its own id the hub says that nothing is known of it.
+  if (cursor !== null && cursor.length > MOST_CURSOR) return nos.badCursor
   // What a client of a group had and did not acknowledge has gone back to the others.
   if (options.mode !== 'broadcast') return START
   if (cursor !== null || (last !== null && options.resume)) return { from: { cursor: last! } }

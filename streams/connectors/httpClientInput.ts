@@ -1,6 +1,6 @@
 import { byteCount } from '../../config/duration.ts'
 import { HttpClientInput } from '../../config/shape/stream.ts'
-import type { Connector, ConnectorTools, Deliver, Input, InputKind } from '../connector.ts'
+import type { Connector, ConnectorTools, Deliver, Input, InputKind, InputStatus } from '../connector.ts'
 import type { Message, MessageHeaders } from '../message.ts'
 import { Undelivered } from '../undelivered.ts'
 import { Handover } from './handover.ts'
@@ -184,6 +184,11 @@ class Fetcher implements Input {
   #log(what: string, fields: object): void {
     const { api, stream, log } = this.#tools
     log.warn(what, { api_id: api, stream, ...fields })
+  }
+
+  status(): InputStatus {
+    const { dropped, redelivered } = this.#handover.tally
+    return { dropped, redelivered, lag: 0, partitions: 0 }
   }
 
   fault(): string | null {

@@ -2,7 +2,7 @@ import { HttpClientOutput } from '../../config/shape/stream.ts'
 import type { Call } from '../call.ts'
 import type { Connector, ConnectorTools, Output, OutputKind } from '../connector.ts'
 import type { Message, Placed } from '../message.ts'
-import { Undelivered } from '../undelivered.ts'
+import { type Fate, Undelivered } from '../undelivered.ts'
 import {
   type ClientOptions,
   checkClient,
@@ -23,7 +23,10 @@ const CARRIED = ['content-type', 'traceparent', 'tracestate']
 /** Of an answer, which nobody reads. */
 const MOST_ANSWER = 65_536
 
-/** Webhooks: one request a message, tried again within the deadline. With `max_in_flight` 1 messages stay in order. */
+/**
+ * Webhooks: one request a message, tried again within the deadline. With `max_in_flight` 1 messages stay in order. When all
+ * requests are under way, one with a caller is refused ('busy'), and one of a source waits for its turn.
+ */
 export const httpClientOutput: OutputKind = {
   name: 'http_client',
   shape: HttpClientOutput,
@@ -44,6 +47,8 @@ class Webhook implements Output {
   readonly #controllers = new Set<AbortController>()
   /** Tries that wait for their time. */
   readonly #waits = new Set<() => void>()
+  /** Sources whose messages wait until a request may begin, in their order. */
+  readonly #turns = new Set<(isMine: boolean) => void>()
   #underWay = 0
   #fault: string | null = null
   #isClosed = false
@@ -58,36 +63,65 @@ class Webhook implements Output {
   }
 
   async send(messages: readonly Message[], call: Call | null, deadline: number): Promise<readonly (Placed | null)[]> {
+    if (messages.length === 0) return []
+    if (this.#underWay >= this.#most || this.#turns.size > 0) {
+      if (call !== null) throw new Undelivered('busy', `${this.#most} requests are under way`)
+      await this.#turn(deadline)
+    }
+    const { clock } = this.#tools
+    const fates: Fate[] = new Array(messages.length).fill(undefined)
     let next = 0
-    let failure: unknown = null
+    let failure: Undelivered | null = null
     const runner = async () => {
       this.#underWay++
-      try {
-        while (next < messages.length && failure === null) await this.#deliver(messages[next++]!, call, deadline)
-      } catch (cause) {
-        failure ??= cause
-      } finally {
-        this.#underWay--
+      while (next < messages.length && failure === null) {
+        // A source offers the rest again: better than one that is cut off and may come twice.
+        if (next > 0 && call === null && deadline - clock.now() < this.#timeoutMs) break
+        const i = next++
+        const fate = await this.#deliver(messages[i]!, call, deadline)
+        fates[i] = fate
+        // What the other side ended holds nothing up.
+        if (fate !== null && fate.reason !== 'rejected') failure ??= fate
       }
+      this.#underWay--
+      this.#turned()
     }
-    const runners = Math.min(messages.length, this.#most - this.#underWay)
-    if (runners <= 0 && messages.length > 0) throw new Undelivered('busy', `${this.#most} requests are under way`)
+    const runners = Math.max(1, Math.min(messages.length, this.#most - this.#underWay))
     await Promise.all(Array.from({ length: runners }, runner))
-    if (failure !== null) throw failure
-    return messages.map(() => null)
+    const bad = failure ?? fates.find(fate => fate !== null)
+    if (bad === undefined && next === messages.length) return messages.map(() => null)
+    const { reason, message } = bad ?? { reason: 'busy', message: 'there was no time for all of them' }
+    if (messages.length === 1 && bad) throw bad
+    throw new Undelivered(reason, message, { cause: bad, each: fates })
   }
 
-  /** Once a try may have arrived, a failure of a later one leaves it unknown. */
-  async #deliver(message: Message, call: Call | null, deadline: number): Promise<void> {
+  /** Waits until a request may begin. @throws Undelivered ('busy') at the deadline */
+  #turn(deadline: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const turn = (isMine: boolean) => {
+        cancel()
+        this.#turns.delete(turn)
+        if (isMine) resolve()
+        else reject(new Undelivered('busy', `${this.#most} requests are under way`))
+      }
+      const { clock } = this.#tools
+      const cancel = clock.after(Math.max(1, deadline - clock.now()), () => turn(false))
+      this.#turns.add(turn)
+    })
+  }
+
+  /** Once a try may have arrived, a failure of a later one leaves it unknown. Null: delivered. */
+  async #deliver(message: Message, call: Call | null, deadline: number): Promise<Undelivered | null> {
     let isUnknown = false
     for (let failures = 1; ; failures++) {
       const failure = await this.#try(message, call, deadline)
-      if (failure === null) return
+      if (failure === null || (failure.reason !== 'unavailable' && failure.reason !== 'unknown')) return failure
       isUnknown ||= failure.reason === 'unknown'
       const wait = this.#retries.wait(failures)
       const isLast = failures > this.#retries.most || this.#tools.clock.now() + wait >= deadline || this.#isClosed
-      if (failure.reason !== 'unavailable' && failure.reason !== 'unknown') throw failure
-      if (isLast) throw isUnknown ? new Undelivered('unknown', failure.message, { cause: failure }) : failure
+      // Without a connection a caller hears at once that it is safe to try again, instead of waiting for a dead webhook.
+      if (isLast || (call !== null && isUnsent(failure)))
+        return isUnknown ? new Undelivered('unknown', failure.message, { cause: failure }) : failure
       await this.#wait(wait)
     }
   }
@@ -120,6 +154,7 @@ class Webhook implements Output {
     const meaning = this.#retries.meaning(status)
     if (meaning === 'good') return null
     // 500 tells nothing of what was done before it; these tell that nothing was.
+    if (meaning === 'dropped') return new Undelivered('rejected', `answered ${status}`)
     const reason = meaning === 'bad' ? 'failed' : status === 503 || status < 500 ? 'unavailable' : 'unknown'
     return new Undelivered(reason, `answered ${status}`)
   }
@@ -143,9 +178,15 @@ class Webhook implements Output {
   async close(): Promise<void> {
     this.#isClosed = true
     for (const end of [...this.#waits]) end()
+    for (const turn of [...this.#turns]) turn(false)
     for (const controller of this.#controllers) controller.abort(new Undelivered('unknown', 'the stream has ended'))
     await this.#requests.close()
   }
+}
+
+/** No connection could be made: there was no answer that said so. */
+function isUnsent({ reason, cause }: Undelivered): boolean {
+  return reason === 'unavailable' && cause !== undefined
 }
 
 function carried({ headers }: Message): Record<string, string> {

@@ -38,8 +38,8 @@ export interface ClientOptions {
   readonly tls?: Tls
 }
 
-/** What an answer's status means. `later`: the same may succeed another time. */
-export type Meaning = 'good' | 'bad' | 'later'
+/** What an answer's status means. `later`: the same may succeed another time; `dropped`: the message ends here. */
+export type Meaning = 'good' | 'bad' | 'later' | 'dropped'
 
 export interface Retries {
   readonly most: number
@@ -66,7 +66,7 @@ export function retriesOf(given: ClientOptions): Retries {
     most: given.retries ?? 3,
     wait: failures => Math.min(longest, first * 2 ** Math.min(30, failures - 1)),
     meaning(status) {
-      if (drop_on.includes(status)) return 'bad'
+      if (drop_on.includes(status)) return 'dropped'
       if (successful_on.includes(status)) return 'good'
       if (backoff_on.includes(status) || status >= 500) return 'later'
       return status >= 200 && status < 300 ? 'good' : 'bad'

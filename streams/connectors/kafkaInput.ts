@@ -1,25 +1,21 @@
 import { KafkaInput } from '../../config/shape/stream.ts'
 import type { Broker, Place, Position, Reading, Taker } from '../broker.ts'
-import type { Connector, ConnectorTools, Deliver, Input, InputKind } from '../connector.ts'
-import type { Arrived } from '../message.ts'
-import { Undelivered } from '../undelivered.ts'
-import { backoffMs } from './backoff.ts'
+import type { Connector, ConnectorTools, Deliver, Input, InputKind, InputStatus } from '../connector.ts'
+import type { Arrived, Message } from '../message.ts'
+import { Handover, Tally, within } from './handover.ts'
 import { type Buffering, bufferOf, checkInput, joiningOf } from './kafkaOptions.ts'
 import { Lane } from './lane.ts'
+import { messageOf } from './outgoing.ts'
 
 export { bufferOf, joiningOf } from './kafkaOptions.ts'
 
 /** Records that are handed on at once, and their bytes; so many may come twice when one of them is not delivered. */
 const BATCH = 500
 const BATCH_BYTES = 1024 * 1024
-/** What is dropped is told at most so often. */
-const TELL_MS = 10_000
-/** How long `close` waits for what is under way. */
-const CLOSE_MS = 5000
 
 /**
  * Reads as a member of a group and hands records on, each partition by itself and in its order. What was not delivered is
- * tried again until it is (streams R6): commits stay below it.
+ * tried again until it is (streams R6): commits stay below it, and what stands before it does not come again.
  */
 export const kafkaInput: InputKind = {
   name: 'kafka',
@@ -34,17 +30,13 @@ class Reader implements Input, Taker {
   readonly #tools: ConnectorTools
   readonly #buffering: Buffering
   readonly #replays: boolean
+  readonly #tally = new Tally()
   readonly #lanes = new Map<string, Lane>()
   /** Null: the taker is called before `join` has answered. */
   #reading: Reading | null = null
   #readFault: string | null = null
-  #deliverFault: string | null = null
   #isClosed = false
   #cancelCommit: (() => void) | null = null
-  #underWay = 0
-  #idle: (() => void) | null = null
-  #dropped = 0
-  #toldAt = Number.NEGATIVE_INFINITY
 
   constructor({ options }: Connector, deliver: Deliver, tools: ConnectorTools) {
     const given = options as KafkaInput
@@ -57,7 +49,15 @@ class Reader implements Input, Taker {
   }
 
   fault(): string | null {
-    return this.#readFault ?? this.#deliverFault ?? this.#broker.state().fault
+    for (const { handover } of this.#lanes.values()) if (handover.fault !== null) return this.#readFault ?? handover.fault
+    return this.#readFault ?? this.#broker.state().fault
+  }
+
+  status(): InputStatus {
+    const { dropped, redelivered } = this.#tally
+    let lag = 0
+    for (const { high, done } of this.#lanes.values()) lag += Math.max(0, high - done)
+    return { dropped, redelivered, lag, partitions: this.#lanes.size }
   }
 
   assigned(positions: readonly Position[]): void {
@@ -70,7 +70,7 @@ class Reader implements Input, Taker {
     for (const { topic, partition, offset } of positions) {
       const name = nameOf({ topic, partition })
       const lane = this.#lanes.get(name)
-      if (lane === undefined) this.#lanes.set(name, new Lane({ topic, partition }, offset))
+      if (lane === undefined) this.#lanes.set(name, new Lane({ topic, partition }, offset, this.#handover()))
       else {
         lane.readFrom(offset)
         this.#throttle(lane)
@@ -78,9 +78,10 @@ class Reader implements Input, Taker {
     }
   }
 
-  records(place: Place, records: readonly Arrived[]): void {
+  records(place: Place, records: readonly Arrived[], high: number): void {
     const lane = this.#lanes.get(nameOf(place))
     if (lane === undefined) return
+    lane.high = high
     lane.add(records)
     this.#throttle(lane)
     this.#next(lane)
@@ -96,15 +97,9 @@ class Reader implements Input, Taker {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    for (const lane of this.#lanes.values()) lane.cancel?.()
-    if (this.#underWay > 0)
-      await new Promise<void>(resolve => {
-        const cancel = this.#tools.clock.after(CLOSE_MS, resolve)
-        this.#idle = () => {
-          cancel()
-          resolve()
-        }
-      })
+    const lanes = [...this.#lanes.values()]
+    for (const { handover } of lanes) handover.stop()
+    await within(Promise.all(lanes.map(({ underWay }) => underWay)), this.#tools)
     this.#cancelCommit?.()
     await this.#commit()
     await this.#reading!.close()
@@ -129,80 +124,21 @@ class Reader implements Input, Taker {
     lane.isBusy = true
     const batch = lane.take(Math.min(BATCH, this.#buffering.checkpointLimit), BATCH_BYTES)
     this.#throttle(lane)
-    this.#attempt(lane, batch, 0, batch.length)
-  }
-
-  /** Delivers a part of a batch: what is left of it, or less, to find the record that cannot be delivered. */
-  #attempt(lane: Lane, batch: readonly Arrived[], from: number, to: number): void {
-    this.#underWay++
-    const part = from === 0 && to === batch.length ? batch : batch.slice(from, to)
-    let delivered: Promise<void>
-    try {
-      delivered = this.#deliver(part)
-    } catch (cause) {
-      delivered = Promise.reject(cause)
-    }
-    delivered.then(
-      () => {
-        this.#ended()
-        this.#deliverFault = null
-        this.#went(lane, batch, to)
-      },
-      cause => {
-        this.#ended()
-        this.#failed(lane, batch, from, to, cause)
-      }
-    )
-  }
-
-  #failed(lane: Lane, batch: readonly Arrived[], from: number, to: number, cause: unknown): void {
-    if (this.#isLost(lane)) return
-    const isPoison = cause instanceof Undelivered && (cause.reason === 'invalid' || cause.reason === 'too_large')
-    if (isPoison && to - from > 1) return this.#attempt(lane, batch, from, from + ((to - from) >> 1))
-    if (isPoison || !this.#replays) {
-      for (let i = from; i < to; i++) this.#drop(batch[i]!, cause)
-      return this.#went(lane, batch, to)
-    }
-    this.#deliverFault = `messages are not delivered: ${messageOf(cause)}`
-    if (lane.failures === 0)
-      this.#tools.log.warn('messages are not delivered and are tried again', {
-        ...this.#name(),
-        ...lane.place,
-        offset: batch[from]!.offset,
-        cause: messageOf(cause)
-      })
-    if (this.#isClosed) return
-    lane.cancel = this.#tools.clock.after(backoffMs(lane.failures++), () => {
-      lane.cancel = null
-      this.#attempt(lane, batch, from, to)
+    lane.underWay = lane.handover.give(batch, count => this.#through(lane, batch, count)).then(() => {
+      lane.isBusy = false
+      if (!lane.handover.isClosed) this.#next(lane)
     })
   }
 
-  /** All below `to` of a batch is done with. */
-  #went(lane: Lane, batch: readonly Arrived[], to: number): void {
-    if (this.#isLost(lane)) return
-    lane.failures = 0
-    lane.done = batch[to - 1]!.offset + 1
+  /** So many of a batch's first records are done with. */
+  #through(lane: Lane, batch: readonly Arrived[], count: number): void {
+    if (count === 0 || this.#lanes.get(nameOf(lane.place)) !== lane) return
+    lane.done = batch[count - 1]!.offset + 1
     this.#commitSoon()
-    if (to < batch.length && !this.#isClosed) return this.#attempt(lane, batch, to, batch.length)
-    lane.isBusy = false
-    this.#next(lane)
   }
 
-  #drop({ topic, partition, offset }: Arrived, cause: unknown): void {
-    this.#dropped++
-    const now = this.#tools.clock.now()
-    if (now - this.#toldAt < TELL_MS) return
-    this.#toldAt = now
-    const dropped = this.#dropped
-    this.#tools.log.warn('messages are dropped', {
-      ...this.#name(),
-      topic,
-      partition,
-      offset,
-      dropped,
-      cause: messageOf(cause)
-    })
+  #handover(): Handover {
+    return new Handover(this.#deliver, this.#tools, { tally: this.#tally, replays: this.#replays, where: whereOf })
   }
 
   #commitSoon(): void {
@@ -227,19 +163,10 @@ class Reader implements Input, Taker {
     }
   }
 
-  #isLost(lane: Lane): boolean {
-    return this.#lanes.get(nameOf(lane.place)) !== lane
-  }
-
   #leave(lane: Lane): void {
-    lane.cancel?.()
+    lane.handover.stop()
     // When the partition comes back, it comes to an empty lane.
     if (lane.isPaused) this.#reading!.resume(lane.place)
-  }
-
-  #ended(): void {
-    this.#underWay--
-    if (this.#underWay === 0) this.#idle?.()
   }
 
   #name() {
@@ -252,6 +179,8 @@ function nameOf({ topic, partition }: Place): string {
   return `${topic}:${partition}`
 }
 
-function messageOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause)
+/** What a lane hands on is what a broker read. */
+function whereOf(message: Message): object {
+  const { topic, partition, offset } = message as Arrived
+  return { topic, partition, offset }
 }

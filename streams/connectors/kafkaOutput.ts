@@ -123,7 +123,8 @@ class Sink implements Output {
       return { name, text: read, value: read.needsMessage || read.needsCall ? null : Buffer.from(text) }
     })
     this.#staticNames = new Set(this.#staticHeaders.map(({ name }) => name.toLowerCase()))
-    this.#excluded = given.metadata?.exclude_prefixes ?? []
+    // Names of headers come in lower case.
+    this.#excluded = (given.metadata?.exclude_prefixes ?? []).map(prefix => prefix.toLowerCase())
     this.#mostInFlight = given.max_in_flight ?? 10_000
     this.#mostBytes = byteCount(given.max_msg_bytes ?? 1_000_000)
     this.#timeoutMs = streamMs(given.timeout ?? '5s')
@@ -176,12 +177,15 @@ class Sink implements Output {
     const until = Math.min(deadline, this.#clock.now() + this.#timeoutMs)
     this.#inFlight += count
     let produced: Promise<readonly Placed[]>
+    let isWithBroker = false
+    const produce = (partitions: number) => {
+      const made = this.#outgoing(messages, call, partitions)
+      isWithBroker = true
+      return this.#produce(topic, made, until)
+    }
     try {
       const partitions = this.#broker.partitions(topic)
-      produced =
-        typeof partitions === 'number'
-          ? this.#produce(topic, this.#outgoing(messages, call, partitions), until)
-          : partitions.then(known => this.#produce(topic, this.#outgoing(messages, call, known), until))
+      produced = typeof partitions === 'number' ? produce(partitions) : partitions.then(produce)
     } catch (cause) {
       this.#ended(count)
       throw cause
@@ -193,7 +197,7 @@ class Sink implements Output {
       },
       cause => {
         this.#ended(count)
-        throw cause
+        throw isWithBroker ? foreign(cause) : cause
       }
     )
   }
@@ -231,9 +235,10 @@ class Sink implements Output {
   }
 
   #headers(message: Message, call: Call | null): MessageHeaders {
-    const made = message.headers.filter(
-      ([name]) => !this.#staticNames.has(name.toLowerCase()) && this.#excluded.every(prefix => !name.startsWith(prefix))
-    )
+    const made = message.headers.filter(([given]) => {
+      const name = given.toLowerCase()
+      return !this.#staticNames.has(name) && this.#excluded.every(prefix => !name.startsWith(prefix))
+    })
     for (const { name, text, value } of this.#staticHeaders)
       made.push([name, value ?? Buffer.from(text(message, call))])
     return made
@@ -254,6 +259,12 @@ class Sink implements Output {
     this.#inFlight -= count
     if (this.#inFlight === 0) this.#idle?.()
   }
+}
+
+/** What a broker says of a message may name what its sender shall not know. */
+function foreign(cause: unknown): unknown {
+  if (!(cause instanceof Undelivered) || cause.reason !== 'invalid') return cause
+  return new Undelivered('invalid', cause.message, { cause, each: cause.each, isForeign: true })
 }
 
 /** An empty text is no key. */

@@ -1,27 +1,31 @@
 import type { Place } from '../broker.ts'
 import { type Arrived, sizeOf } from '../message.ts'
+import type { Handover } from './handover.ts'
 
 /** Records of one partition between its broker and a delivery, in their order. */
 export class Lane {
   readonly place: Place
+  readonly handover: Handover
   /** Behind the last record that is, or was, under way. */
   taken: number
   /** Everything below it is delivered. */
   done: number
   committed: number
+  /** Of the next record to come to the partition, as far as is known. */
+  high: number
   isBusy = false
   isPaused = false
-  /** Tries of what is under way that failed one after another. */
-  failures = 0
-  /** Of the wait before the next try. */
-  cancel: (() => void) | null = null
+  /** Resolves when nothing is being handed on. */
+  underWay: Promise<void> = Promise.resolve()
   #queue: Arrived[] = []
   #head = 0
   #bytes = 0
 
   /** @param offset of the first record to come */
-  constructor(place: Place, offset: number) {
+  constructor(place: Place, offset: number, handover: Handover) {
     this.place = place
+    this.handover = handover
+    this.high = offset
     this.taken = offset
     this.done = offset
     this.committed = offset

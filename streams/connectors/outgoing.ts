@@ -1,13 +1,14 @@
-import { lookup } from 'node:dns'
-import { BlockList, isIP, type LookupFunction } from 'node:net'
 import type { SecureContextOptions } from 'node:tls'
 import { pointer } from '../../config/validate.ts'
 import type { Call } from '../call.ts'
 import type { Fault } from '../connector.ts'
+import { isLinkLocal } from '../linkLocal.ts'
 import { type Template, template } from '../processors/template.ts'
 import { Undelivered } from '../undelivered.ts'
 import { checkTls, secureOptions, type Tls } from './credentials.ts'
 import { checkTemplate } from './kafkaOptions.ts'
+
+export { isLinkLocal, safeLookup } from '../linkLocal.ts'
 
 /** What all connectors share that open connections to elsewhere: addresses, headers, TLS. */
 
@@ -29,32 +30,6 @@ const FRAMING = [
 ]
 /** The scheme and host of an address that may hold variables behind them. */
 const ORIGIN = /^([a-z]+):\/\/([^/?#\\]*)(?=[/?#]|$)/i
-
-/** Link-local addresses, where clouds keep their credentials (outside.md §5), in all their spellings. */
-const linkLocal = new BlockList()
-linkLocal.addSubnet('169.254.0.0', 16, 'ipv4')
-linkLocal.addSubnet('fe80::', 10, 'ipv6')
-// An IPv4 address within an IPv6 one: compatible, mapped, translated, NAT64.
-for (const prefix of ['::', '::ffff:', '::ffff:0:', '64:ff9b::']) linkLocal.addSubnet(`${prefix}a9fe:0`, 112, 'ipv6')
-// 6to4: the IPv4 address stands at the beginning.
-linkLocal.addSubnet('2002:a9fe::', 32, 'ipv6')
-
-/** @param host a name or an address, which may stand in brackets */
-export function isLinkLocal(host: string): boolean {
-  const plain = host.replace(/^\[|\]$/g, '').split('%')[0]!
-  const family = isIP(plain)
-  return family !== 0 && linkLocal.check(plain, family === 4 ? 'ipv4' : 'ipv6')
-}
-
-/** DNS for sockets that must not reach link-local addresses, whatever a name stands for. Addresses themselves never come here. */
-export const safeLookup: LookupFunction = (host, options, callback) => {
-  lookup(host, options, (error, address: unknown, family) => {
-    const all = Array.isArray(address) ? (address as { address: string }[]) : [{ address: String(address) }]
-    if (error === null && all.some(one => isLinkLocal(one.address)))
-      return callback(new Undelivered('misconfigured', `${host} is a link-local address`), '', 4)
-    callback(error, address as string, family)
-  })
-}
 
 /** Checks an address: of these schemes, of a host that no request chooses. */
 export function checkUrl(text: string, schemes: readonly string[], texts: Texts, fault: Fault): void {

@@ -1,6 +1,6 @@
 import type { WebSocket } from 'ws'
 import { connectorKinds } from '../../config/shape/stream.ts'
-import type { Connector, ConnectorTools, Deliver, Input, InputKind } from '../connector.ts'
+import type { Connector, ConnectorTools, Deliver, Input, InputKind, InputStatus } from '../connector.ts'
 import type { Message } from '../message.ts'
 import { Handover } from './handover.ts'
 import { checkSocket, OutgoingSocket, type SocketOptions, type SocketUser } from './outgoingSocket.ts'
@@ -63,6 +63,11 @@ class FrameReader implements Input, SocketUser {
     const isFull = this.#waiting.length >= MOST_WAITING || this.#bytes >= MOST_BYTES
     if (isFull && this.#socket?.isPaused === false) this.#socket.pause()
     else if (!isFull && this.#socket?.isPaused === true) this.#socket.resume()
+  }
+
+  status(): InputStatus {
+    const { dropped, redelivered } = this.#handover.tally
+    return { dropped, redelivered, lag: 0, partitions: 0 }
   }
 
   fault(): string | null {

@@ -234,6 +234,7 @@ export class Dispatch implements SeatHost, GivenBackHost {
       seat.isReturning = false
       if (newcomers.length >= most) break
     }
+    newcomers.sort((a, b) => a.servedAt - b.servedAt)
     for (const queue of this.#asides) left -= this.#offer(queue, newcomers)
     for (const seat of newcomers) if (!seat.isGone && seat.hasRoom()) this.#rotation.back(seat)
     return left
@@ -264,7 +265,7 @@ export class Dispatch implements SeatHost, GivenBackHost {
 
   /**
    * What was put aside of a partition goes to those of them that want it, in turn, as far as they have room. Answers how many.
-   * @param seats whose turn it is comes first; nobody else with room wants it
+   * @param seats who was served longest ago comes first; nobody else with room wants it
    */
   #offer(queue: PartitionQueue, seats: GroupSeat[]): number {
     const { aside } = queue
@@ -285,6 +286,7 @@ export class Dispatch implements SeatHost, GivenBackHost {
         const seat = seats[n]!
         seats.push(...seats.splice(n, 1))
         aside.splice(i, 1)
+        this.#rotation.served(seat)
         this.#give(seat, entry)
         count++
       }

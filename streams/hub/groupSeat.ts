@@ -60,6 +60,8 @@ export class GroupSeat implements Seat, RingMember<GroupSeat> {
   isGone = false
   /** It took something in this slice, and wants a flush. */
   isTouched = false
+  /** The number of the turn in which it got something last. */
+  servedAt = 0
   /** It waits for its turn to be looked at. */
   isReturning = false
   ringNext: GroupSeat | null = null
@@ -140,7 +142,7 @@ export class GroupSeat implements Seat, RingMember<GroupSeat> {
     }
     for (let i = 0; i < this.#late.length; i++) {
       const late = this.#late.at(i)!
-      if (late.offset === offset && late.renewals === renewals && late.queue.name === name) return this.#comeLate(i + 1)
+      if (late.offset === offset && late.renewals === renewals && late.queue.name === name) return this.#comeLate(i)
     }
     return false
   }
@@ -188,11 +190,15 @@ export class GroupSeat implements Seat, RingMember<GroupSeat> {
     this.#pausedUntil = 0
   }
 
-  /** Like every acknowledgement, this one is for those before it as well. Answers whether the last one counts. */
-  #comeLate(count: number): boolean {
-    let isCounted = false
-    // `release` adds to the list, behind those.
-    for (let i = 0; i < count; i++) isCounted = this.#host.deliveredLate(this, this.#late.shift()!)
+  /** Answers whether it counts. If so it is for those before it as well, like every acknowledgement; if not, for nothing. */
+  #comeLate(index: number): boolean {
+    const all = drained(this.#late)
+    const isCounted = this.#host.deliveredLate(this, all[index]!)
+    if (isCounted) for (let i = 0; i < index; i++) this.#host.deliveredLate(this, all[i]!)
+    // Meanwhile `release` has begun a new list, of what the client got behind these.
+    const copies = drained(this.#late)
+    for (let i = isCounted ? index + 1 : 0; i < all.length; i++) if (i !== index) this.#late.push(all[i]!)
+    for (const copy of copies) this.#late.push(copy)
     this.#heard()
     this.#host.freed(this)
     return isCounted
@@ -209,8 +215,8 @@ export class GroupSeat implements Seat, RingMember<GroupSeat> {
   }
 }
 
-function drained(queue: Fifo<Entry>): Entry[] {
-  const entries: Entry[] = []
+function drained<T>(queue: Fifo<T>): T[] {
+  const entries: T[] = []
   for (let entry = queue.shift(); entry !== undefined; entry = queue.shift()) entries.push(entry)
   return entries
 }

@@ -32,6 +32,18 @@ export class Ring<T extends RingMember<T>> {
     current.ringPrevious = member
   }
 
+  /** It comes right before one that stands here: first, if that is whose turn it is. */
+  insert(member: T, next: T): void {
+    if (member.ringNext !== null) return
+    this.size++
+    const previous = next.ringPrevious!
+    member.ringPrevious = previous
+    member.ringNext = next
+    previous.ringNext = member
+    next.ringPrevious = member
+    if (next === this.current) this.current = member
+  }
+
   remove(member: T): void {
     const next = member.ringNext
     if (next === null) return

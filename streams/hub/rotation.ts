@@ -3,6 +3,9 @@ import { KeySlots } from './keySlots.ts'
 import type { Entry } from './partitionQueue.ts'
 import { Ring } from './ring.ts'
 
+/** So many are looked at to find the place of one that has room again; with more, it comes a little early or late. */
+const MOST_STEPS = 64
+
 /** The clients of a group, and whose turn it is. */
 export class Rotation {
   readonly seats = new Set<GroupSeat>()
@@ -14,6 +17,8 @@ export class Rotation {
   #filtering = 0
   /** How often clients were asked whether they want something. */
   asked = 0
+  /** Counts what was given in turn. */
+  #turn = 0
 
   constructor(mode: 'turns' | 'keys') {
     this.#slots = mode === 'keys' ? new KeySlots() : null
@@ -47,8 +52,17 @@ export class Rotation {
     return this.#ring.has(seat)
   }
 
+  /** It comes behind those that were served longer ago. */
   back(seat: GroupSeat): void {
-    this.#ring.add(seat)
+    const ring = this.#ring
+    let next: GroupSeat | null = null
+    let other = ring.current?.ringPrevious ?? null
+    for (let i = Math.min(ring.size, MOST_STEPS); i > 0 && other!.servedAt > seat.servedAt; i--) {
+      next = other
+      other = other!.ringPrevious
+    }
+    if (next === null) ring.add(seat)
+    else ring.insert(seat, next)
   }
 
   rest(seat: GroupSeat): void {
@@ -66,7 +80,7 @@ export class Rotation {
       const following = seat!.ringNext!
       if (!seat!.hasRoom()) ring.remove(seat!)
       else if (this.#filtering === 0 || this.wants(seat!, entry)) {
-        this.#served(seat!)
+        this.served(seat!)
         return seat
       }
       seat = following
@@ -80,9 +94,11 @@ export class Rotation {
     return seat.client.wants(entry)
   }
 
-  #served(seat: GroupSeat): void {
+  served(seat: GroupSeat): void {
     const ring = this.#ring
+    seat.servedAt = ++this.#turn
     if (seat === ring.current) return ring.advance()
+    if (!ring.has(seat)) return
     ring.remove(seat)
     ring.add(seat)
   }

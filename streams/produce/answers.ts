@@ -8,7 +8,9 @@ import { Undelivered } from '../undelivered.ts'
 const LONGEST_REASON = 500
 const FAILURE_LOG_MS = 1000
 
-/** The answer to what did not arrive. Its text is neutral, but for `invalid`, which is the sender's own matter. */
+const refused = no('message_invalid', 422, 'the message was refused')
+
+/** The answer to what did not arrive. Its text is neutral, but for what we found `invalid`: the sender's own matter. */
 export function refusalOf(fault: unknown): No {
   if (!(fault instanceof Undelivered)) return nos.failed
   switch (fault.reason) {
@@ -21,9 +23,10 @@ export function refusalOf(fault: unknown): No {
     case 'too_large':
       return nos.bodyTooLarge
     case 'invalid':
-      return no('message_invalid', 422, fault.message.slice(0, LONGEST_REASON))
+      return fault.isForeign ? refused : no('message_invalid', 422, fault.message.slice(0, LONGEST_REASON))
     case 'misconfigured':
       return nos.misconfigured
+    case 'rejected':
     case 'failed':
       return nos.failed
   }
@@ -67,7 +70,7 @@ export class Failures {
 
   add(fault: unknown): void {
     // The sender hears of it and can mend it alone.
-    if (fault instanceof Undelivered && fault.reason === 'invalid') return
+    if (fault instanceof Undelivered && fault.reason === 'invalid' && !fault.isForeign) return
     const now = this.#clock.now()
     if (now < this.#next) return void this.#unsaid++
     this.#next = now + FAILURE_LOG_MS

@@ -1,10 +1,12 @@
 import type { Produce } from '../../broker.ts'
 import { type Placed, sizeOf } from '../../message.ts'
 import { type Reason, Undelivered } from '../../undelivered.ts'
+import type { Lane } from './lane.ts'
 
 /** One call of `produce` on its way. */
 export class Call {
   readonly what: Produce
+  readonly lane: Lane
   readonly size: number
   readonly promise: Promise<readonly Placed[]>
   /** Part of it has left this process; what became of it is not known yet. */
@@ -18,8 +20,9 @@ export class Call {
   #reject!: (fault: Undelivered) => void
   readonly #settled: (call: Call) => void
 
-  constructor(what: Produce, settled: (call: Call) => void) {
+  constructor(what: Produce, lane: Lane, settled: (call: Call) => void) {
     this.what = what
+    this.lane = lane
     this.#left = what.messages.length
     this.#settled = settled
     let size = 0
@@ -29,6 +32,10 @@ export class Call {
       this.#resolve = resolve
       this.#reject = reject
     })
+  }
+
+  get count(): number {
+    return this.what.messages.length
   }
 
   written(index: number, placed: Placed): void {

@@ -2,6 +2,7 @@ import { connect as connectPlain, isIP } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { Log } from '../../../config/world.ts'
 import type { BrokerOptions } from '../../connector.ts'
+import { safeLookup } from '../../linkLocal.ts'
 import { createLogger, type OpenSocket, type Sasl } from './library.ts'
 
 /** What every connection to one cluster is made of. */
@@ -84,8 +85,11 @@ function saslOf({ mechanism = 'none', user = '', password = '', access_token = '
 export const openSocket: OpenSocket = ({ host, port, ssl, onConnect }) => {
   const socket =
     ssl === null
-      ? connectPlain({ host, port }, onConnect)
-      : connectTls({ host, port, ...(isIP(host) === 0 ? { servername: host } : {}), ...ssl }, onConnect)
+      ? connectPlain({ host, port, lookup: safeLookup }, onConnect)
+      : connectTls(
+          { host, port, lookup: safeLookup, ...(isIP(host) === 0 ? { servername: host } : {}), ...ssl },
+          onConnect
+        )
   socket.setNoDelay(true)
   socket.setKeepAlive(true, 30_000)
   return socket

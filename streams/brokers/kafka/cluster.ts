@@ -60,9 +60,12 @@ export class Cluster {
 
   /** Why nobody should wait for any node now; null: some may be tried. */
   fault(): Undelivered | null {
-    if (this.#state.isUp) return null
-    for (const node of this.#nodes.values()) if (node.fault !== null) return node.fault
-    return null
+    let fault: Undelivered | null = null
+    for (const node of this.#nodes.values()) {
+      if (node.fault === null && node.hasConnection) return null
+      fault ??= node.fault
+    }
+    return fault
   }
 
   onState(listener: (state: BrokerState) => void): () => void {
@@ -170,8 +173,11 @@ export class Cluster {
   /** Tells state; called by nodes. */
   changed(): void {
     const nodes = [...this.#nodes.values()]
-    const fault = nodes.find(node => node.fault !== null)?.fault ?? null
-    const isUp = fault === null || nodes.some(node => node.fault === null && node.hasConnection)
+    const down = nodes.filter(node => node.fault !== null)
+    const fault = down[0]?.fault ?? nodes.find(node => node.trouble !== null)?.trouble ?? null
+    // A login or a certificate that is refused is no matter of the cluster, which answers.
+    const isAway = down.some(node => node.fault!.reason === 'unavailable')
+    const isUp = !isAway || nodes.some(node => node.fault === null && node.hasConnection)
     if (isUp === this.#state.isUp && (fault?.message ?? null) === this.#state.fault) return
     this.#state = { isUp, fault: fault?.message ?? null }
     for (const listener of [...this.#listeners]) listener(this.#state)

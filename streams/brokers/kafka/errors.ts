@@ -112,7 +112,7 @@ export function isRefused(error: unknown): boolean {
   if (error.name === 'KafkaJSSASLAuthenticationError' || error.name === 'KafkaJSServerDoesNotSupportApiKey') return true
   const code = 'code' in error ? error.code : undefined
   if (typeof code === 'number') return isSetting.has(code)
-  return typeof code === 'string' && /CERT|SSL|TLS|ISSUER|SELF_SIGNED/.test(code)
+  return typeof code === 'string' && /CERT|SSL|TLS|ISSUER|SELF_SIGNED|LINKLOCAL/.test(code)
 }
 
 export function undelivered(reason: Reason, error: unknown): Undelivered {

@@ -8,6 +8,7 @@ import { type Identity, identify, isSequenceLost } from './identity.ts'
 import type { Node } from './node.ts'
 import { produceRequest, type Written, writtenOf } from './produceRequest.ts'
 import { encodeBatch } from './recordsOut.ts'
+import type { Room } from './room.ts'
 
 /**
  * One request holds so much at most, whatever waits: its encoding and checksum hold up everything else meanwhile, some milliseconds. With
@@ -15,6 +16,8 @@ import { encodeBatch } from './recordsOut.ts'
  */
 const batchMessages = 1_000
 const batchBytes = 512 << 10
+/** So long a request may go unanswered before its connection is given up, ms; it is everybody's, so not when a caller's time is over. */
+const silentMs = 10_000
 /** What was surely not written is tried again after these times, in ms; a new leader is usually there by then. */
 const pauses = [20, 50, 100, 200, 400, 800]
 
@@ -23,6 +26,8 @@ const pauses = [20, 50, 100, 200, 400, 800]
  * message waits for company, and the order holds. Nothing is repeated that may have been written, unless it is idempotent.
  */
 export class Lane {
+  /** Of what waits here or is under way. */
+  readonly room: Room
   readonly #cluster: Cluster
   readonly #topic: string
   readonly #acks: number
@@ -34,7 +39,15 @@ export class Lane {
   #askedAt = 0
   #identity: Identity | null = null
 
-  constructor(cluster: Cluster, topic: string, acks: number, compression: Compression, isIdempotent: boolean) {
+  constructor(
+    cluster: Cluster,
+    topic: string,
+    acks: number,
+    compression: Compression,
+    isIdempotent: boolean,
+    room: Room
+  ) {
+    this.room = room
     this.#cluster = cluster
     this.#topic = topic
     this.#acks = acks
@@ -66,6 +79,11 @@ export class Lane {
   add(call: Call): void {
     this.#queue.push(call)
     if (!this.#isBusy) this.#next()
+  }
+
+  /** Lets go of those whose time is over while the request before them is under way. */
+  forgetSettled(): void {
+    if (this.#queue.some(({ isSettled }) => isSettled)) this.#queue = this.#queue.filter(({ isSettled }) => !isSettled)
   }
 
   close(): void {
@@ -194,10 +212,12 @@ export class Lane {
       parts = parts.map(part => (part.isUnclear ? part : part.withoutSettled())).filter(({ count }) => count > 0)
       if (parts.length === 0) return null
       for (const part of parts) await this.#encode(part)
-      const timeout = this.#left(deadline)
-      const request = produceRequest(this.#topic, this.#acks, Math.min(timeout, 30_000), parts)
+      // The broker tells when replicas are not as quick as this; its answer comes a little later.
+      const timeout = Math.min(Math.max(1, deadline - this.#cluster.clock.now()), 30_000)
+      const silent = Math.max(silentMs, timeout + 1_000)
+      const request = produceRequest(this.#topic, this.#acks, timeout, parts)
       answer = writtenOf(
-        await link.call('Produce', { acks: this.#acks, timeout, topicData: [] }, timeout, request, () => {
+        await link.call('Produce', { acks: this.#acks, timeout, topicData: [] }, silent, request, () => {
           isSent = true
           for (const part of parts) part.sent()
         })
@@ -229,10 +249,15 @@ export class Lane {
       part.written(this.#topic, code === 0 ? written!.offset : -1, appended >= 0 ? appended : part.timestamp)
       return null
     }
-    const fault = undelivered(reasonOf(code), new KafkaFault(code, `topic ${this.#topic}`))
+    const said = new KafkaFault(code, `topic ${this.#topic}`)
+    const reason = reasonOf(code)
+    // Whoever sent it is told no more than that.
+    const text = reason === 'invalid' ? 'the topic does not take this message' : said.message
+    const fault = new Undelivered(reason, text, { cause: said })
     if (fault.reason !== 'unknown' && !part.isUnclear) part.refused()
-    if (fault.reason === 'too_large' && part.count > 1 && !part.isUnclear) {
-      // Perhaps it is the batch that is too large, and no message in it. In order: the second half comes after the first.
+    const mayBeOther = reason === 'too_large' || (reason === 'invalid' && part.calls[0] !== part.calls.at(-1))
+    if (mayBeOther && part.count > 1 && !part.isUnclear) {
+      // Perhaps it is the batch that is too large, and no message in it; or another call's message is invalid. In order: the second half comes after the first.
       for (const half of part.halves()) await this.#halved(half)
       return null
     }
@@ -283,10 +308,6 @@ export class Lane {
       this.#codec,
       this.#identity?.origin(part.partition) ?? null
     )
-  }
-
-  #left(deadline: number): number {
-    return Math.max(1, deadline - this.#cluster.clock.now())
   }
 }
 

@@ -79,6 +79,8 @@ interface LogEntry {
 interface RequestQueue {
   readonly throttledUntil: number
   readonly pending: readonly unknown[]
+  throttleCheckTimeoutId: NodeJS.Timeout | null
+  checkPendingRequests(): void
 }
 
 export interface MemberAssignment {
@@ -115,12 +117,20 @@ const loggers = load('kafkajs/src/loggers/index.js') as {
 export const createLogger = (level: number, write: (entry: LogEntry) => void): unknown =>
   loggers.createLogger({ level, logCreator: () => write })
 
+/** Who is held back by more requests than may be under way, not by the broker's wish, looks again after so long. */
+const throttledMs = 10
 // A queue that nothing throttles asks for a timer of a negative time after every request, which Node 24 and later warn of; such a
 // timer has nothing to do when nothing is pending. https://github.com/tulios/kafkajs/issues/1751
 const { prototype } = load('kafkajs/src/network/requestQueue/index.js') as {
   prototype: { scheduleCheckPendingRequests(this: RequestQueue): void }
 }
-const schedule = prototype.scheduleCheckPendingRequests
 prototype.scheduleCheckPendingRequests = function () {
-  if (this.pending.length > 0 || this.throttledUntil > Date.now()) schedule.call(this)
+  if (this.pending.length === 0 || this.throttleCheckTimeoutId !== null) return
+  this.throttleCheckTimeoutId = setTimeout(
+    () => {
+      this.throttleCheckTimeoutId = null
+      this.checkPendingRequests()
+    },
+    Math.max(throttledMs, this.throttledUntil - Date.now())
+  )
 }

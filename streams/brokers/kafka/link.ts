@@ -1,5 +1,7 @@
 import type { Socket } from 'node:net'
 import type { Clock } from '../../../config/world.ts'
+import { isLinkLocal, linkLocalFault } from '../../linkLocal.ts'
+import { Undelivered } from '../../undelivered.ts'
 import { type Address, type Client, openSocket } from './client.ts'
 import {
   apiKeys,
@@ -44,22 +46,34 @@ export class LinkLost extends Error {
   }
 }
 
+const turnedAway = 'ETURNEDAWAY'
+
 /** One connection to one node: opened once, used until it breaks, then thrown away. */
 export class Link {
   readonly #clock: Clock
   readonly #connection: Connection
+  readonly #host: string
   readonly #name: string
+  readonly #hint: string
   readonly #onLost: (link: Link) => void
   #socket: Socket | null = null
   #opening: Promise<void> | null = null
   #lost: LinkLost | null = null
   #isReady = false
+  /** More than its versions: it takes what is sent on this connection. */
+  #hasAnswered = false
+  readonly #isLoggedIn: boolean
+  #isConnected = false
   /** Who waits for an answer. */
   readonly #waiting = new Set<(error: LinkLost) => void>()
 
   constructor(client: Client, { host, port }: Address, clock: Clock, onLost: (link: Link) => void) {
     this.#clock = clock
+    this.#host = host
     this.#name = `${host}:${port}`
+    const asks = client.tls === null ? 'does it ask for TLS or a login?' : 'does it speak TLS, does it ask for a login?'
+    this.#isLoggedIn = client.sasl !== null
+    this.#hint = `closed the connection: ${client.sasl === null ? asks : asks.replace('a login', 'another login')}`
     this.#onLost = onLost
     this.#connection = new KafkaConnection({
       host,
@@ -75,10 +89,11 @@ export class Link {
       socketFactory: to => {
         const socket = openSocket(to)
         this.#socket = socket
-        socket.on('error', (error: NodeJS.ErrnoException) => {
-          this.close(error.code ?? 'ECONNRESET', error.message === '' ? 'the connection failed' : error.message)
+        socket.once('connect', () => {
+          this.#isConnected = true
         })
-        socket.once('close', () => this.close('ECONNRESET', 'the connection was closed'))
+        socket.on('error', (error: NodeJS.ErrnoException) => this.#failed(error))
+        socket.once('close', () => this.#closed('the connection was closed'))
         return socket
       }
     })
@@ -86,6 +101,11 @@ export class Link {
 
   get isReady(): boolean {
     return this.#isReady && this.#lost === null && this.#connection.isConnected()
+  }
+
+  /** It was closed before anything was answered on it, which may be the wrong side of a listener. */
+  get isTurnedAway(): boolean {
+    return this.#lost?.code === turnedAway
   }
 
   /** It ended because an answer did not come. */
@@ -117,7 +137,10 @@ export class Link {
       }
     }
     const read = {
-      decode: async (raw: Buffer) => (own.decode === undefined ? response.decode(raw) : own.decode(raw, apiVersion)),
+      decode: async (raw: Buffer) => {
+        this.#hasAnswered = true
+        return own.decode === undefined ? response.decode(raw) : own.decode(raw, apiVersion)
+      },
       parse: async (decoded: unknown) => (own.isUnchecked === true ? decoded : response.parse(decoded))
     }
     const answered = this.#connection.send({ request: written, response: read, logResponseError: false })
@@ -135,12 +158,26 @@ export class Link {
     this.#onLost(this)
   }
 
+  #failed(error: NodeJS.ErrnoException): void {
+    if (error instanceof Undelivered) this.close('ELINKLOCAL', error.message)
+    // Also what Node says of a server that closes during the handshake of TLS.
+    else if (error.code === 'ECONNRESET' || error.code === 'EPIPE') this.#closed(error.message)
+    else this.close(error.code ?? 'ECONNRESET', error.message === '' ? 'the connection failed' : error.message)
+  }
+
+  #closed(message: string): void {
+    if (this.#isConnected && !this.#hasAnswered) this.close(turnedAway, this.#hint)
+    else this.close('ECONNRESET', message)
+  }
+
   async #open(): Promise<void> {
+    if (isLinkLocal(this.#host)) throw linkLocalFault(this.#host)
     const connection = this.#connection
     await connection.connect()
     connection.setVersions(await this.#versions())
     connection.setSupportAuthenticationProtocol(connection.versions?.[apiKeys.SaslAuthenticate!] !== undefined)
     await connection.authenticate()
+    this.#hasAnswered ||= this.#isLoggedIn
     this.#isReady = true
   }
 

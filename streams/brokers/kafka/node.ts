@@ -29,7 +29,12 @@ export class Node {
   readonly #own = new Set<Link>()
   #failures = 0
   #fault: Undelivered | null = null
+  /** Of the newest connection or request that failed; null: one has come about since. */
+  #trouble: Undelivered | null = null
+  /** With these settings, at some time. */
+  #hasWorked = false
   #cancelProbe: (() => void) | null = null
+  #isSuspected = false
   #isClosed = false
 
   constructor(address: Address, tools: NodeTools) {
@@ -41,6 +46,11 @@ export class Node {
   /** Why nobody should wait for this node now: it is probed once a second until it answers. Null: it may be used. */
   get fault(): Undelivered | null {
     return this.#fault
+  }
+
+  /** What failed last, also when it is still to be tried; null: it works. */
+  get trouble(): Undelivered | null {
+    return this.#fault ?? this.#trouble
   }
 
   get hasConnection(): boolean {
@@ -75,6 +85,9 @@ export class Node {
   suspect(): void {
     if (this.#isClosed || this.#fault !== null) return
     this.#failures = threshold - 1
+    // A probe is under way or due at once: asked again and again, it would never get to it.
+    if (this.#isSuspected) return
+    this.#isSuspected = true
     this.#cancelProbe?.()
     this.#cancelProbe = this.#tools.clock.after(0, () => this.#probe())
   }
@@ -106,7 +119,9 @@ export class Node {
     try {
       await link.open(timeoutMs)
     } catch (error) {
-      const fault = undelivered(isRefused(error) ? 'misconfigured' : 'unavailable', error)
+      // The wrong side of a listener, unless it was the right one before.
+      const isWrong = isRefused(error) || (link.isTurnedAway && !this.#hasWorked)
+      const fault = undelivered(isWrong ? 'misconfigured' : 'unavailable', error)
       // Nobody else should wait as long to learn the same.
       if (link.isMute) this.#failures = threshold
       link.close()
@@ -120,21 +135,24 @@ export class Node {
   #failed(fault: Undelivered): void {
     if (this.#isClosed) return
     this.#failures++
-    if (this.#failures < threshold) return
-    const isNew = this.#fault === null
-    this.#fault = fault
-    if (isNew) {
-      this.#tools.log.warn('kafka broker cannot be used', { broker: this.name, reason: textOf(fault) })
-      this.#tools.changed()
+    this.#trouble = fault
+    if (this.#failures >= threshold) {
+      if (this.#fault === null)
+        this.#tools.log.warn('kafka broker cannot be used', { broker: this.name, reason: textOf(fault) })
+      this.#fault = fault
     }
-    if (this.#cancelProbe === null) this.#later(1_000)
+    this.#tools.changed()
+    // One that was suspected for no reason counts as failed once; as long as it is down, it is asked once a second.
+    if (this.#cancelProbe === null) this.#later(this.#fault === null ? 300 : 1_000)
   }
 
   #worked(): void {
     this.#failures = 0
-    if (this.#fault === null) return
+    this.#hasWorked = true
+    if (this.#trouble === null) return
+    this.#trouble = null
+    if (this.#fault !== null) this.#tools.log.info('kafka broker can be used again', { broker: this.name })
     this.#fault = null
-    this.#tools.log.info('kafka broker can be used again', { broker: this.name })
     this.#tools.changed()
   }
 
@@ -147,11 +165,17 @@ export class Node {
     if (this.#isClosed) return
     const link = this.#link()
     this.#own.add(link)
+    const wasDown = this.#fault !== null
     this.#open(link, probeMs).then(
-      () => link.close(),
       () => {
-        // One that was suspected for no reason counts as failed once; as long as it is down, it is asked once a second.
-        if (!this.#isClosed && this.#cancelProbe === null) this.#later(this.#fault === null ? 300 : 1_000)
+        this.#isSuspected = false
+        link.close()
+      },
+      () => {
+        this.#isSuspected = false
+        // Silent at two probes: what is under way has waited long enough. At the first it may have been a pause, and answers come yet.
+        if (wasDown && link.isMute)
+          for (const shared of [...this.#shared.values()]) shared.close('ETIMEDOUT', 'it is silent')
       }
     )
   }

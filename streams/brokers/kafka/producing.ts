@@ -5,20 +5,23 @@ import { Call } from './call.ts'
 import type { Cluster } from './cluster.ts'
 import { Lane } from './lane.ts'
 import { closedFault } from './node.ts'
+import { Room } from './room.ts'
 
-/** What waits or is under way, at most; above it a call is refused at once. */
-const mostMessages = 10_000
-const mostBytes = 32 << 20
 /** Lanes that nobody used go when there are so many. */
 const mostLanes = 1_000
+/** What waits or is under way at most; above it a call is refused at once. */
+const laneMessages = 20_000
+const laneBytes = 32 << 20
+const clusterBytes = 64 << 20
+/** Deadlines are kept to this, ms: many calls end at nearly the same time. */
+const stepMs = 5
 
 /** All that is written to one cluster: a lane for each topic and manner of writing. */
 export class Producing {
   readonly #cluster: Cluster
   readonly #lanes = new Map<string, Lane>()
   readonly #calls = new Set<Call>()
-  #messages = 0
-  #bytes = 0
+  readonly #room = new Room(Number.POSITIVE_INFINITY, clusterBytes)
   #isClosed = false
   /** The earliest deadline of all calls is looked at, not each by a timer of its own. */
   #alarm: { readonly at: number; readonly cancel: () => void } | null = null
@@ -37,14 +40,12 @@ export class Producing {
     const lane = this.#lane(what)
     const fault = lane.closedTo(what)
     if (fault !== null) return Promise.reject(fault)
-    const call = new Call(what, this.#settled)
-    const isFull = this.#messages + messages.length > mostMessages || this.#bytes + call.size > mostBytes
-    // One call alone may be larger than the bound: it is bounded where it came in.
-    if (isFull && this.#calls.size > 0)
+    const call = new Call(what, lane, this.#settled)
+    if (!lane.room.holds(call) || !this.#room.holds(call))
       return Promise.reject(new Undelivered('busy', 'too many messages wait to be written'))
     this.#calls.add(call)
-    this.#messages += messages.length
-    this.#bytes += call.size
+    lane.room.add(call, 1)
+    this.#room.add(call, 1)
     this.#watch(deadline)
     lane.add(call)
     return call.promise
@@ -60,8 +61,8 @@ export class Producing {
 
   readonly #settled = (call: Call): void => {
     this.#calls.delete(call)
-    this.#messages -= call.what.messages.length
-    this.#bytes -= call.size
+    call.lane.room.add(call, -1)
+    this.#room.add(call, -1)
     if (this.#calls.size > 0) return
     this.#drained?.()
   }
@@ -71,7 +72,8 @@ export class Producing {
     let lane = this.#lanes.get(name)
     if (lane === undefined) {
       for (const [name, lane] of this.#lanes) if (this.#lanes.size >= mostLanes && lane.isIdle) this.#lanes.delete(name)
-      lane = new Lane(this.#cluster, topic, isIdempotent || acks === 'all' ? -1 : 1, compression, isIdempotent)
+      const room = new Room(laneMessages, laneBytes)
+      lane = new Lane(this.#cluster, topic, isIdempotent || acks === 'all' ? -1 : 1, compression, isIdempotent, room)
       this.#lanes.set(name, lane)
     }
     return lane
@@ -86,6 +88,7 @@ export class Producing {
   readonly #expire = (): void => {
     this.#alarm = null
     const now = this.#cluster.clock.now()
+    const late = new Set<Lane>()
     let next = Number.POSITIVE_INFINITY
     for (const call of this.#calls) {
       if (call.what.deadline > now) {
@@ -95,7 +98,9 @@ export class Producing {
       const { topic, messages } = call.what
       if (call.isSent) this.#cluster.suspect(topic, messages[0]!.partition)
       call.giveUp('not acknowledged in time')
+      late.add(call.lane)
     }
-    if (next !== Number.POSITIVE_INFINITY) this.#watch(next)
+    for (const lane of late) lane.forgetSettled()
+    if (next !== Number.POSITIVE_INFINITY) this.#watch(Math.max(next, now + stepMs))
   }
 }

@@ -270,20 +270,21 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
 
   async #seek(members: readonly Member[], ms: number): Promise<void> {
     const { given, parts } = this
-    // Those began before the ends were known: what is written while we ask is theirs.
-    const isNewest = members[0]!.start.kind === 'latest'
     const vector: Vector = []
     try {
       for (const { source, topic } of parts.topics) {
         const { broker } = given.sources[source]!
+        // The ends first: what is written while we ask is behind them, or has its place by its time.
+        const spans = await broker.spans(topic)
+        const ends = new Map(spans.map(({ partition, high }) => [partition, high]))
         const positions =
           ms === 0
-            ? (await broker.spans(topic)).map(span => ({ topic, partition: span.partition, offset: span.low }))
+            ? spans.map(({ partition, low }) => ({ topic, partition, offset: low }))
             : await broker.positionsAt(topic, ms)
         for (const position of positions) {
           const part = parts.get(source, position)
           if (part === null) continue
-          vector[part.index] = isNewest ? Math.min(position.offset, part.begin) : position.offset
+          vector[part.index] = Math.min(position.offset, ends.get(position.partition) ?? position.offset)
         }
       }
       for (const member of members) if (!member.isGone) this.#place(member, [...vector])

@@ -3,7 +3,7 @@ import type { HubGiven, Item } from '../hub.ts'
 import { type Entry, EVERY_EVENT_UP_TO, type SharedBatch } from './entry.ts'
 import { type Member, NOWHERE } from './member.ts'
 import type { Parts, Vector } from './parts.ts'
-import { isBeyond, isSlow, isSlowForGood } from './slow.ts'
+import { CAUGHT_UP, fullness, isSlow, isSlowForGood } from './slow.ts'
 import type { Tally } from './tally.ts'
 import type { Window } from './window.ts'
 
@@ -150,7 +150,7 @@ export class Serving {
     const { queue } = given.options
     const backlog = member.backlog!
     const isOver = this.#isSlow(member)
-    while ((isOver || backlog.first < window.first) && isBeyond(member, window, queue)) {
+    while ((isOver || backlog.first < window.first) && fullness(member, window, queue) > 1) {
       if (queue.policy === 'disconnect') return this.end(member, 'slow')
       backlog.shift()
       tally.dropped++
@@ -164,7 +164,7 @@ export class Serving {
     if (!member.isLive || member.isPoll || !this.#isSlow(member)) return
     const { given, tally, window } = this.#host
     const { queue } = given.options
-    while (isBeyond(member, window, queue)) {
+    while (fullness(member, window, queue) > 1) {
       if (queue.policy === 'disconnect') return this.end(member, 'slow')
       member.position++
       member.vector = null
@@ -176,8 +176,9 @@ export class Serving {
   #isSlow(member: Member): boolean {
     const { given, window } = this.#host
     const { queue } = given.options
-    if (isBeyond(member, window, queue)) return isSlow(member, given.clock.now(), queue.policy)
-    member.beyondAt = 0
+    const full = fullness(member, window, queue)
+    if (full > 1) return isSlow(member, given.clock.now(), queue.policy)
+    if (full <= CAUGHT_UP) member.beyondAt = 0
     return false
   }
 
@@ -258,6 +259,7 @@ export class Serving {
       this.#behind.delete(member)
     } else {
       this.#behind.add(member)
+      if (member.beyondAt !== 0) this.#isSlow(member)
       if (this.hasRoom(member)) this.#queue(member)
     }
     member.isPlain =

@@ -13,17 +13,19 @@ const STILL_MS = 1000
 const BYTES_A_MS = 128
 /** Who is behind for longer reads slower than messages come. */
 const LONGEST_BURST_MS = 5000
+/** So full its queue is at most when that is over. Not half: with small queues a client takes half of it at once. */
+export const CAUGHT_UP = 0.25
 
-/** More waits for it than its queue may hold. */
-export function isBeyond(member: Member, window: Window, queue: DeliveryOptions['queue']): boolean {
+/** How full its queue is; above 1: more waits for it than that may hold. */
+export function fullness(member: Member, window: Window, queue: DeliveryOptions['queue']): number {
   const { backlog, position, unwritten, unwrittenBytes } = member
   const waiting = backlog === null ? window.next - position : backlog.size
-  if (waiting <= 0) return false
+  if (waiting <= 0) return 0
   const bytes = backlog === null ? window.bytesFrom(position) : backlog.bytes
-  return waiting + unwritten > queue.messages || bytes + unwrittenBytes > queue.bytes
+  return Math.max((waiting + unwritten) / queue.messages, (bytes + unwrittenBytes) / queue.bytes)
 }
 
-/** To be asked again and again while `isBeyond`: the policy of its queue is for it. */
+/** To be asked again and again while its queue is more than full: the policy of its queue is for it. */
 export function isSlow(member: Member, now: number, policy: DeliveryOptions['queue']['policy']): boolean {
   const { writes, unwrittenBytes } = member
   if (member.beyondAt === 0) member.beyondAt = now

@@ -30,6 +30,9 @@ t.test('addresses are servers with a port, or one embedded broker', async t => {
     [['memory://a/b'], /name/],
     [[`memory://${'x'.repeat(101)}`], /name/],
     [['MEMORY://x'], /host:port/],
+    [['a:9092', '169.254.169.254:9092'], /link-local/],
+    [['[fe80::1]:9092'], /link-local/],
+    [['[::ffff:169.254.1.1]:9092'], /link-local/],
     [Array.from({ length: 101 }, (_, i) => `h${i}:1`), /more than/]
   ] as const)
     t.match(addressFault(bad), fault, bad.join().slice(0, 60))

@@ -95,7 +95,7 @@ t.test('a resuming client that has no room slows its reader of history and gets 
   t.same(slow.got, numbers(3000, 1))
 })
 
-t.test('so many read history as is allowed; the next is refused until one is through', async t => {
+t.test('so many read history as is allowed; streams wait in line, polls are refused', async t => {
   const broker = new LogBroker()
   const { hub, first } = await running(broker, {
     readers: 1,
@@ -106,15 +106,28 @@ t.test('so many read history as is allowed; the next is refused until one is thr
   const cursor = first.items[0]!.cursor!
   const slow = new Listener({ room: 1 })
   t.equal(slow.join(hub, { cursor }), null)
-  t.equal(new Listener().join(hub, { cursor }), 'stream_catch_up')
-  t.equal(new Listener().join(hub, 'earliest'), 'stream_catch_up')
+  const waiting = [new Listener(), new Listener(), new Listener()]
+  t.equal(waiting[0]!.join(hub, { cursor }), null)
+  t.equal(waiting[1]!.join(hub, 'earliest'), null)
+  t.equal(waiting[2]!.join(hub, { cursor }), null)
+  t.equal(new Listener({ transport: 'poll' }).join(hub, { cursor }), 'stream_catch_up')
   t.equal(new Listener().join(hub, { cursor: first.items[97]!.cursor! }), null, 'the window has it')
+  await turns(20)
+  t.equal(broker.readings.size, 2)
+  t.equal(waiting[0]!.seat!.cursor(), cursor, 'one who waits stands where it stood')
+  waiting[2]!.seat!.leave()
   slow.open()
-  await until(() => slow.got.length === 99)
+  await until(() => waiting[1]!.got.length === 100)
+  t.same(
+    waiting.map(({ got }) => got.length),
+    [99, 100, 0]
+  )
   const next = new Listener()
-  t.equal(next.join(hub, { cursor }), null)
+  next.join(hub, { cursor })
   next.seat!.leave()
-  t.equal(new Listener().join(hub, { cursor }), null, 'one who left gives the place back')
+  const last = new Listener()
+  last.join(hub, { cursor })
+  await until(() => last.got.length === 99, 'one who left gives the place back')
 })
 
 t.test('many that come again to a gateway that has just begun find what they missed in the window', async t => {
@@ -145,11 +158,13 @@ t.test('a client that stops reading meets the policy while others go on', async 
   ] as const
   for (const { policy, ended, got, dropped } of rows) {
     const broker = new LogBroker()
-    const { hub, first } = await running(broker, { options: { queue: queue(10, policy) } })
+    const { hub, first, clock } = await running(broker, { options: { queue: queue(10, policy) } })
     const slow = new Listener({ room: 3 })
     slow.join(hub)
     await turns()
     for (let i = 0; i < 19; i++) {
+      if (i === 18) t.same(slow.ended, [], 'a burst alone makes nobody slow')
+      if (i === 18) await clock.move(1000)
       broker.put(0, [i % 2 === 0 ? 'even' : 'odd', String(i)])
       await until(() => first.got.length === i + 1)
     }
@@ -168,12 +183,13 @@ t.test('a client that stops reading meets the policy while others go on', async 
 
 t.test('what was taken and is not written counts, also where the client says it has room', async t => {
   const broker = new LogBroker()
-  const { hub, first } = await running(broker, { options: { queue: queue(10) } })
+  const { hub, first, clock } = await running(broker, { options: { queue: queue(10) } })
   const slow = new Listener()
   slow.writes = false
   slow.join(hub)
   await turns()
   for (let i = 0; i < 40 && slow.ended.length === 0; i++) {
+    await clock.move(100)
     broker.put(0, String(i))
     await until(() => first.got.length === i + 1)
   }
@@ -188,11 +204,12 @@ t.test('what was taken and is not written counts, also where the client says it 
 t.test('bytes bound a queue as messages do', async t => {
   const broker = new LogBroker()
   const options = { queue: { messages: 1000, bytes: 10_000, policy: 'disconnect' as const } }
-  const { hub, first } = await running(broker, { options })
+  const { hub, first, clock } = await running(broker, { options })
   const slow = new Listener({ room: 0 })
   slow.join(hub)
   await turns()
   for (let i = 0; i < 12; i++) {
+    await clock.move(600)
     broker.put(0, 'x'.repeat(1000))
     await until(() => first.got.length === i + 1)
     if (i < 8) t.same(slow.ended, [])
@@ -249,7 +266,7 @@ t.test('a majority without room is waited for, but not for long', async t => {
   for (const client of stuck.slice(0, 2)) client.open()
   await turns(40)
   t.equal(first.got.length, 100)
-  t.same([stuck[0]!.got, stuck[0]!.ended, stuck[2]!.ended], [numbers(100), [], ['slow']])
+  t.same([stuck[0]!.got, stuck[0]!.ended, stuck[2]!.ended], [numbers(100), [], []])
   first.room = 0
   for (const client of stuck) client.room = 0
   broker.put(0, ...numbers(100))
@@ -260,7 +277,12 @@ t.test('a majority without room is waited for, but not for long', async t => {
     await turns(3)
   }
   t.equal(hub.status().queued, 0)
-  t.same(first.ended, ['slow'])
+  broker.put(0, 'one more')
+  await turns(3)
+  t.same(
+    [first, ...stuck].map(({ ended }) => ended),
+    [['slow'], ['slow'], ['slow'], ['slow']]
+  )
 })
 
 t.test('the broker is told to wait while more has come than was handed out, and then to go on', async t => {
@@ -576,13 +598,13 @@ t.test('who cannot be taken in is refused with the reason', async t => {
   full.add(10)
   const rows = [
     { more: { budget: full }, code: 'stream_budget', isFirst: true },
-    { more: {}, from: { cursor: 'nonsense' }, code: 'stream_cursor' }
-  ]
-  for (const { more, code, from, isFirst } of rows) {
+    { more: {}, from: { cursor: 'nonsense' }, transport: 'poll', code: 'stream_cursor' }
+  ] as const
+  for (const { more, code, ...row } of rows) {
     const broker = new LogBroker()
     const { hub } = stand(broker, more)
-    if (!isFirst) new Listener().join(hub)
-    t.equal(new Listener().join(hub, from ?? null), code)
+    if (!('isFirst' in row)) new Listener().join(hub)
+    t.equal(('from' in row ? new Listener(row) : new Listener()).join(hub, 'from' in row ? row.from : null), code)
   }
 })
 

@@ -13,6 +13,7 @@ const OPS = [
   'leave',
   'deliver',
   'deliver',
+  'late',
   'room',
   'rebalance',
   'time',
@@ -40,13 +41,21 @@ async function run(ops: readonly (readonly [(typeof OPS)[number], number, number
     if (names % 5 === 4) throw new Error('not now')
   }
 
+  /** Any of what it ever got, also long after its time: then that one counts, with those before it, or nothing does. */
+  function acknowledge(client: FakeClient, index: number): void {
+    const before = hub.status().delivered
+    const isCounted = client.seat.acknowledge(client.cursors[index]!)
+    if (isCounted) for (const item of client.items.slice(0, index + 1)) delivered.add(id(item))
+    else if (hub.status().delivered !== before) throw new Error('what does not count delivers nothing')
+  }
+
   function deliver(client: FakeClient, count: number): void {
     const from = client.items.length - client.unwritten
     const items = client.items.slice(from, from + count)
     if (items.length === 0) return
     if (isAcked) {
       client.unwritten -= items.length
-      if (client.seat.acknowledge(items.at(-1)!.cursor!)) for (const item of items) delivered.add(id(item))
+      acknowledge(client, from + items.length - 1)
       client.seat.ready()
       return
     }
@@ -88,6 +97,8 @@ async function run(ops: readonly (readonly [(typeof OPS)[number], number, number
         clients = []
       }
     } else if (op === 'deliver' && client !== undefined) deliver(client, b)
+    else if (op === 'late' && isAcked && client !== undefined && client.items.length > 0)
+      acknowledge(client, (a * 21 + b) % client.items.length)
     else if (op === 'room' && client !== undefined) {
       client.room = b
       client.seat.ready()
@@ -123,7 +134,8 @@ const never = { maxDeliveries: Number.MAX_SAFE_INTEGER }
 const cases: Record<string, Differences> = {
   'in a group': { options: never },
   'by key': { options: { ...never, mode: 'key', queue: { messages: 4, bytes: 1e6, policy: 'disconnect' } } },
-  'with client acknowledgement': { options: { ...never, ack: 'client', ackTimeoutMs: 1500 } }
+  'with client acknowledgement': { options: { ...never, ack: 'client', ackTimeoutMs: 1500 } },
+  'by key with client acknowledgement': { options: { ...never, mode: 'key', ack: 'client', ackTimeoutMs: 1500 } }
 }
 
 for (const [name, differences] of Object.entries(cases))
@@ -134,3 +146,48 @@ for (const [name, differences] of Object.entries(cases))
     )
     t.pass()
   })
+
+t.test(
+  'a client that acknowledges something within each ack_timeout gets everything once, whatever waits behind',
+  async t => {
+    const steps = fc.array(fc.tuple(fc.integer({ min: 1, max: 8 }), fc.nat(30), fc.nat(999)), {
+      minLength: 30,
+      maxLength: 80
+    })
+    await fc.assert(
+      fc.asyncProperty(steps, fc.integer({ min: 1, max: 4 }), async (script, count) => {
+        const options = { ack: 'client' as const, ackTimeoutMs: 1000, maxDeliveries: 1 }
+        const clients = Array.from({ length: count }, () => new FakeClient())
+        const { hub, broker, clock } = stage({ options, checkpointLimit: 300 })
+        for (const client of clients) client.join(hub)
+        broker.assign(0, 1)
+        const acked = clients.map(() => 0)
+        function work(most: number): void {
+          for (const [i, client] of clients.entries()) {
+            const upTo = Math.min(client.items.length, acked[i]! + most)
+            if (upTo > acked[i]! && !client.seat.acknowledge(client.cursors[upTo - 1]!)) throw new Error('ignored')
+            acked[i] = upTo
+          }
+        }
+        for (const [most, more, ms] of script) {
+          broker.append(more % 2, ...Array.from({ length: more }, (_, i) => `${i}`))
+          broker.pump()
+          await turns(2)
+          await clock.move(ms)
+          work(most)
+        }
+        for (let i = 0; hub.status().queued > 0 || clients.some((client, n) => client.items.length > acked[n]!); i++) {
+          if (i > 500) throw new Error('stuck')
+          work(50)
+          await turns(2)
+          await clock.move(900)
+        }
+        const total = [...broker.logs.values()].reduce((sum, { length }) => sum + length, 0)
+        const { delivered, redelivered, dropped } = hub.status()
+        if (delivered !== total || redelivered > 0 || dropped > 0) throw new Error(JSON.stringify(hub.status()))
+      }),
+      { numRuns: 60 }
+    )
+    t.pass()
+  }
+)

@@ -222,7 +222,7 @@ t.test('with client acknowledgement only that delivers, up to the id and nothing
   t.same(broker.commits, ['0:4'])
 })
 
-t.test('what is not acknowledged in time goes to the front, and a late acknowledgement says nothing of others', async t => {
+t.test('what is not acknowledged in time goes to the front, and late ids say nothing of another client', async t => {
   const [a, b] = [new FakeClient(), new FakeClient()]
   const { broker, hub, clock } = active([a, b], { options: { ack: 'client', ackTimeoutMs: 30_000 } })
   broker.append(0, '0')
