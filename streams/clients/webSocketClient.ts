@@ -60,11 +60,12 @@ export class WebSocketClient extends PushClient {
 
   #message(data: RawData, isBinary: boolean): void {
     this.#heard()
-    if (this.state !== 'open' || (!this.#isSpoken && this.options.ack !== 'client')) return
+    if (!this.#isSpoken && this.options.ack !== 'client') return
     const id = isBinary ? null : acknowledged(data)
+    // What was on its way when we began to close still counts.
     if (id !== null) {
       if (this.options.ack === 'client') this.acknowledge(id)
-    } else if (this.#isSpoken && this.startClosing('protocol')) {
+    } else if (this.state === 'open' && this.#isSpoken && this.startClosing('protocol')) {
       this.say(textFrame('{"type":"error","code":"protocol","message":"only acknowledgements are expected"}'))
       this.#ws!.close(isBinary ? 1003 : 1008, farewell('protocol', this.tools.random))
     }
