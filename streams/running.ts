@@ -9,18 +9,20 @@ import { inputs, outputs, processors } from './catalogue.ts'
 import type { Clients } from './clients/clients.ts'
 import type { Connections } from './connections.ts'
 import type { Connector, ConnectorTools, Deliver, Input, Output, Process, Step } from './connector.ts'
+import { totalOf } from './connectors/brokerInput.ts'
 import { bufferOf, joiningOf } from './connectors/kafkaInput.ts'
 import { added, Delivery } from './delivery.ts'
 import { readsKafkaAlone } from './document/rules.ts'
 import type { Ending, HubStatus, Source } from './hub/hub.ts'
 import type { SharedHubs } from './hub/sharedHubs.ts'
-import type { Message } from './message.ts'
 import { deliveryOptions, producerOptions } from './options.ts'
 import type { Endpoint, StreamPlan } from './plan.ts'
+import { passing, processed } from './processors/passing.ts'
 import { template } from './processors/template.ts'
 import { type Producer, producer } from './produce/producer.ts'
 import type { Remembered } from './produce/remembered.ts'
 import type { StreamingApi, StreamStatus } from './streams.ts'
+import { Undelivered } from './undelivered.ts'
 
 export interface RunningTools {
   readonly settings: StreamingSettings
@@ -73,8 +75,9 @@ export class RunningStream {
     const { input, output } = plan
     if (output.kind === 'http_server' && readsKafkaAlone(input)) this.#connect(input, output)
     else {
-      const sink = this.#kept(this.#outputs, this.#output(output))
-      this.#inputs.push(this.#input(input, this.#through(plan.processors, sink), sink))
+      const opened = this.#kept(this.#outputs, this.#open(output))
+      const deliver = this.#through([...plan.processors, ...output.processors], opened)
+      this.#inputs.push(this.#input(input, deliver, processed(opened, output.processors.map(made))))
     }
   }
 
@@ -89,6 +92,7 @@ export class RunningStream {
     const hub = this.#deliveries.map(delivery => delivery.status()).reduce<HubStatus | null>(sum, null)
     const fault = [...this.#inputs, ...this.#outputs].map(each => each.fault()).find(each => each !== null) ?? null
     const { delivered = 0, queued = 0, redelivered = 0, dropped = 0, lag = 0, partitions = 0 } = hub ?? {}
+    const relayed = totalOf(this.#inputs)
     return {
       api_id: this.#api,
       stream: this.plan.name,
@@ -98,10 +102,10 @@ export class RunningStream {
       produced: this.#producers.reduce((sum, { produced }) => sum + produced(), 0),
       delivered: hub === null ? this.#delivered : delivered,
       queued,
-      redelivered,
-      dropped,
-      lag,
-      partitions,
+      redelivered: redelivered + relayed.redelivered,
+      dropped: dropped + relayed.dropped,
+      lag: lag < 0 ? lag : lag + relayed.lag,
+      partitions: partitions + relayed.partitions,
       last_error: fault ?? hub?.lastError ?? null
     }
   }
@@ -179,22 +183,12 @@ export class RunningStream {
   }
 
   #output(connector: Connector): Output {
-    const { kind, processors } = connector
-    const opened =
-      kind === 'http_server' ? this.#feed(connector) : kindOf(outputs, kind).open(connector, this.#connectors)
-    if (processors.length === 0) return opened
-    const process = processors.map(made)
-    return {
-      send: async (messages, call, deadline) => {
-        const changed = messages.map(message => run(process, message))
-        const kept = changed.filter(message => message !== null)
-        const placed = kept.length === 0 ? [] : await opened.send(kept, call, deadline)
-        let next = 0
-        return changed.map(message => (message === null ? null : placed[next++]!))
-      },
-      fault: () => opened.fault(),
-      close: () => opened.close()
-    }
+    return processed(this.#open(connector), connector.processors.map(made))
+  }
+
+  #open(connector: Connector): Output {
+    const { kind } = connector
+    return kind === 'http_server' ? this.#feed(connector) : kindOf(outputs, kind).open(connector, this.#connectors)
   }
 
   /** Clients that no broker stands behind: a topic of its own, in memory and bounded, holds what they have not got yet. */
@@ -228,7 +222,8 @@ export class RunningStream {
       return { fault: () => null, close: async () => {} }
     }
     const process = processors.map(made)
-    const first: Deliver = process.length === 0 ? deliver : messages => deliver(kept(process, messages))
+    const first: Deliver =
+      process.length === 0 ? deliver : messages => passing(process, messages, deliver).then(() => {})
     return kindOf(inputs, kind).open(connector, first, this.#connectors)
   }
 
@@ -252,11 +247,17 @@ export class RunningStream {
 
   #through(steps: readonly Step[], sink: Output): Deliver {
     const process = steps.map(made)
-    return async messages => {
-      const passed = process.length === 0 ? messages : kept(process, messages)
-      if (passed.length > 0) await sink.send(passed, null, this.#tools.clock.now() + DELIVER_MS)
-      this.#delivered += messages.length
+    const send: Deliver = async messages => {
+      try {
+        await sink.send(messages, null, this.#tools.clock.now() + DELIVER_MS)
+        this.#delivered += messages.length
+      } catch (cause) {
+        if (cause instanceof Undelivered) this.#delivered += cause.each?.filter(fate => fate === null).length ?? 0
+        throw cause
+      }
     }
+    if (process.length === 0) return send
+    return messages => passing(process, messages, send).then(() => {})
   }
 
   #group(): string {
@@ -277,16 +278,6 @@ const processorKinds = new Map(processors.map(kind => [kind.name, kind]))
 
 function made({ kind, options }: Step): Process {
   return processorKinds.get(kind)!.make(options)
-}
-
-function run(process: readonly Process[], message: Message): Message | null {
-  let left: Message | null = message
-  for (let i = 0; i < process.length && left !== null; i++) left = process[i]!(left)
-  return left
-}
-
-function kept(process: readonly Process[], messages: readonly Message[]): readonly Message[] {
-  return messages.map(message => run(process, message)).filter(message => message !== null)
 }
 
 function relay(deliver: Deliver): Output {

@@ -3,7 +3,8 @@ import type { Clock } from '../../config/world.ts'
 import type { Call } from '../call.ts'
 import type { Connector, ConnectorTools, Output, OutputKind } from '../connector.ts'
 import type { Message, Placed } from '../message.ts'
-import { Undelivered } from '../undelivered.ts'
+import { type Fate, Undelivered } from '../undelivered.ts'
+import { Remainder } from './remainder.ts'
 
 type Pattern =
   | 'fan_out'
@@ -23,11 +24,15 @@ type Sent = readonly (Placed | null)[]
 /** Waits before the next try of a `fan_out`. */
 const FIRST_MS = 100
 const LONGEST_MS = 1000
+/** So long an output that failed is the last choice; twice as long with each failure more. */
+const AVOID_MS = 5000
+const LONGEST_AVOID_MS = 60_000
 
 /**
  * Several outputs as one. `fan_out`: all of them, each tried again until the deadline; `…_sequential`: one after another;
  * `…_fail_fast`: the first failure counts; `round_robin`: one in turn, the next when it fails; `greedy`: the one that has the least
- * to do, the next when it fails. What all get is answered with the place in the first.
+ * to do, the next when it fails. Those two leave each try its share of the time, so that one that hangs is not the end, and
+ * try last what failed lately. What all get is answered with the place in the first.
  */
 export const brokerOutput: OutputKind = {
   name: 'broker',
@@ -40,6 +45,9 @@ class Fan implements Output {
   readonly #outputs: readonly Output[]
   /** Calls under way, by output. */
   readonly #busy: number[]
+  /** Failures in a row, by output, and until when it is the last choice. */
+  readonly #failures: number[]
+  readonly #avoided: number[]
   readonly #clock: Clock
   readonly #waits = new Set<() => void>()
   #next = 0
@@ -51,6 +59,8 @@ class Fan implements Output {
     this.#clock = tools.clock
     this.#outputs = Array.from({ length: copies }, () => children.map(child => tools.output(child))).flat()
     this.#busy = this.#outputs.map(() => 0)
+    this.#failures = this.#outputs.map(() => 0)
+    this.#avoided = this.#outputs.map(() => 0)
   }
 
   send(messages: readonly Message[], call: Call | null, deadline: number): Promise<Sent> {
@@ -81,7 +91,7 @@ class Fan implements Output {
   async #all(send: (i: number) => Promise<Sent>): Promise<Sent> {
     const results = await Promise.allSettled(this.#outputs.map((_, i) => send(i)))
     const failed = results.flatMap(result => (result.status === 'rejected' ? [result.reason] : []))
-    if (failed.length > 0) throw judged(failed, failed.length < results.length)
+    if (failed.length > 0) throw together(judged(failed, failed.length < results.length), failed)
     return (results[0] as PromiseFulfilledResult<Sent>).value
   }
 
@@ -90,7 +100,7 @@ class Fan implements Output {
     try {
       return (await Promise.all(this.#outputs.map((_, i) => send(i))))[0]!
     } catch (cause) {
-      throw judged([cause], this.#outputs.length > 1)
+      throw plain(judged([cause], this.#outputs.length > 1))
     }
   }
 
@@ -101,7 +111,9 @@ class Fan implements Output {
         const sent = await send(i)
         first ??= sent
       } catch (cause) {
-        throw judged([cause], first !== null)
+        const fault = judged([cause], first !== null)
+        // Those behind it have nothing yet.
+        throw i === this.#outputs.length - 1 ? fault : plain(fault)
       }
     }
     return first!
@@ -114,15 +126,35 @@ class Fan implements Output {
     deadline: number
   ): Promise<Sent> {
     const failed: unknown[] = []
-    for (const i of turn) {
+    const remainder = new Remainder(messages)
+    const order = turn.toSorted((a, b) => Number(this.#isAvoided(a)) - Number(this.#isAvoided(b)))
+    for (const [at, i] of order.entries()) {
+      const now = this.#clock.now()
+      if (at > 0 && now >= deadline) break
       try {
-        return await this.#once(i, messages, call, deadline)
+        const sent = await this.#once(i, remainder.messages, call, now + (deadline - now) / (order.length - at))
+        this.#failures[i] = 0
+        return remainder.sent(sent)
       } catch (cause) {
+        remainder.failed(cause)
+        if (isOfOutput(cause)) this.#avoid(i)
         failed.push(cause)
-        if (this.#clock.now() >= deadline) break
+        // It says that the message ends here.
+        if (cause instanceof Undelivered && cause.reason === 'rejected') break
       }
     }
-    throw judged(failed, false)
+    const cause = judged(failed, false)
+    throw cause instanceof Undelivered ? remainder.fault(cause, cause.reason) : cause
+  }
+
+  #avoid(i: number): void {
+    const ms = Math.min(LONGEST_AVOID_MS, AVOID_MS * 2 ** Math.min(10, this.#failures[i]!++))
+    this.#avoided[i] = this.#clock.now() + ms
+  }
+
+  /** When its time is over, one call alone finds out. */
+  #isAvoided(i: number): boolean {
+    return this.#failures[i]! > 0 && (this.#clock.now() < this.#avoided[i]! || this.#busy[i]! > 0)
   }
 
   async #once(i: number, messages: readonly Message[], call: Call | null, deadline: number): Promise<Sent> {
@@ -136,14 +168,17 @@ class Fan implements Output {
 
   async #lasting(i: number, messages: readonly Message[], call: Call | null, deadline: number): Promise<Sent> {
     let isUnknown = false
+    const remainder = new Remainder(messages)
     for (let wait = FIRST_MS; ; wait = Math.min(2 * wait, LONGEST_MS)) {
       try {
-        return await this.#once(i, messages, call, deadline)
+        return remainder.sent(await this.#once(i, remainder.messages, call, deadline))
       } catch (cause) {
-        if (!isPassing(cause)) throw cause
+        remainder.failed(cause)
+        if (!(cause instanceof Undelivered)) throw cause
+        if (!isPassing(cause)) throw remainder.fault(cause, cause.reason)
         isUnknown ||= cause.reason === 'unknown'
         if (this.#isClosed || this.#clock.now() + wait >= deadline)
-          throw isUnknown ? new Undelivered('unknown', cause.message, { cause }) : cause
+          throw remainder.fault(cause, isUnknown ? 'unknown' : cause.reason)
       }
       await this.#pause(wait)
     }
@@ -177,8 +212,37 @@ class Fan implements Output {
 }
 
 /** Another try may go well. */
-function isPassing(cause: unknown): cause is Undelivered {
-  return cause instanceof Undelivered && ['unavailable', 'unknown', 'busy', 'failed'].includes(cause.reason)
+function isPassing({ reason }: Undelivered): boolean {
+  return reason === 'unavailable' || reason === 'unknown' || reason === 'busy' || reason === 'failed'
+}
+
+/** It says something of the output, not of the message or of a bound that passes. */
+function isOfOutput(cause: unknown): boolean {
+  return !(cause instanceof Undelivered) || !['busy', 'too_large', 'invalid', 'rejected'].includes(cause.reason)
+}
+
+/** What several outputs tell of each message: delivered is what all have. */
+function together(judged: unknown, failed: readonly unknown[]): unknown {
+  if (!(judged instanceof Undelivered)) return judged
+  const told = failed.map(cause => (cause instanceof Undelivered ? cause.each : null))
+  const count = told[0]?.length ?? 0
+  const each: Fate[] = Array.from({ length: count }, () => null)
+  for (const fates of told) {
+    if (fates === null) return plain(judged)
+    for (let i = 0; i < count; i++) if (fates[i] !== null) each[i] = unlessPassing(each[i], fates[i])
+  }
+  return new Undelivered(judged.reason, judged.message, { cause: judged, each, isForeign: judged.isForeign })
+}
+
+/** While one output may still take it, another's last word does not end the message. */
+function unlessPassing(one: Fate, other: Fate): Fate {
+  return one && isPassing(one) ? one : (other ?? one ?? undefined)
+}
+
+/** Without telling the messages apart. */
+function plain(cause: unknown): unknown {
+  if (!(cause instanceof Undelivered) || cause.each === null) return cause
+  return new Undelivered(cause.reason, cause.message, { cause, isForeign: cause.isForeign })
 }
 
 /**
@@ -190,6 +254,6 @@ function judged(failed: readonly unknown[], hasSome: boolean): unknown {
   const last = failed.at(-1)
   if (!mayHave || !(last instanceof Undelivered)) return last
   return last.reason === 'unavailable' || last.reason === 'busy'
-    ? new Undelivered('unknown', last.message, { cause: last })
+    ? new Undelivered('unknown', last.message, { cause: last, each: last.each })
     : last
 }

@@ -25,7 +25,7 @@ const MOST_ANSWER = 65_536
 
 /**
  * Webhooks: one request a message, tried again within the deadline. With `max_in_flight` 1 messages stay in order. When all
- * requests are under way, one with a caller is refused ('busy'), and one of a source waits for its turn.
+ * requests are under way, one with a caller is refused ('busy'), and those of sources wait for their turn.
  */
 export const httpClientOutput: OutputKind = {
   name: 'http_client',
@@ -47,7 +47,7 @@ class Webhook implements Output {
   readonly #controllers = new Set<AbortController>()
   /** Tries that wait for their time. */
   readonly #waits = new Set<() => void>()
-  /** Sources whose messages wait until a request may begin, in their order. */
+  /** Messages that wait until a request may begin, in their order. */
   readonly #turns = new Set<(isMine: boolean) => void>()
   #underWay = 0
   #fault: string | null = null
@@ -64,50 +64,58 @@ class Webhook implements Output {
 
   async send(messages: readonly Message[], call: Call | null, deadline: number): Promise<readonly (Placed | null)[]> {
     if (messages.length === 0) return []
-    if (this.#underWay >= this.#most || this.#turns.size > 0) {
-      if (call !== null) throw new Undelivered('busy', `${this.#most} requests are under way`)
-      await this.#turn(deadline)
-    }
-    const { clock } = this.#tools
+    const free = call === null ? this.#most : this.#turns.size > 0 ? 0 : this.#most - this.#underWay
+    if (free <= 0) throw this.#busy()
+    // A source offers late ones again: better than that they are cut off, and come twice.
+    const last =
+      call === null ? deadline - Math.min(this.#timeoutMs, (deadline - this.#tools.clock.now()) / 4) : deadline
     const fates: Fate[] = new Array(messages.length).fill(undefined)
     let next = 0
     let failure: Undelivered | null = null
     const runner = async () => {
-      this.#underWay++
       while (next < messages.length && failure === null) {
-        // A source offers the rest again: better than one that is cut off and may come twice.
-        if (next > 0 && call === null && deadline - clock.now() < this.#timeoutMs) break
         const i = next++
-        const fate = await this.#deliver(messages[i]!, call, deadline)
+        const fate = await this.#inTurn(messages[i]!, call, last, deadline)
         fates[i] = fate
         // What the other side ended holds nothing up.
         if (fate !== null && fate.reason !== 'rejected') failure ??= fate
       }
-      this.#underWay--
-      this.#turned()
     }
-    const runners = Math.max(1, Math.min(messages.length, this.#most - this.#underWay))
-    await Promise.all(Array.from({ length: runners }, runner))
+    await Promise.all(Array.from({ length: Math.min(messages.length, free) }, runner))
     const bad = failure ?? fates.find(fate => fate !== null)
-    if (bad === undefined && next === messages.length) return messages.map(() => null)
-    const { reason, message } = bad ?? { reason: 'busy', message: 'there was no time for all of them' }
-    if (messages.length === 1 && bad) throw bad
-    throw new Undelivered(reason, message, { cause: bad, each: fates })
+    if (!bad) return messages.map(() => null)
+    throw messages.length === 1 ? bad : new Undelivered(bad.reason, bad.message, { cause: bad, each: fates })
   }
 
-  /** Waits until a request may begin. @throws Undelivered ('busy') at the deadline */
-  #turn(deadline: number): Promise<void> {
-    return new Promise((resolve, reject) => {
+  /** @param last milliseconds since the epoch: then it does not begin any more */
+  async #inTurn(message: Message, call: Call | null, last: number, deadline: number): Promise<Undelivered | null> {
+    if (this.#underWay < this.#most && this.#turns.size === 0) this.#underWay++
+    else if (!(await this.#turn(last))) return this.#busy()
+    try {
+      return this.#tools.clock.now() > last ? this.#busy() : await this.#deliver(message, call, deadline)
+    } finally {
+      const [following] = this.#turns
+      if (following === undefined) this.#underWay--
+      else following(true)
+    }
+  }
+
+  /** Waits for another request to end, and takes its place. False: there was no time for that. */
+  #turn(last: number): Promise<boolean> {
+    return new Promise(resolve => {
+      const { clock } = this.#tools
       const turn = (isMine: boolean) => {
         cancel()
         this.#turns.delete(turn)
-        if (isMine) resolve()
-        else reject(new Undelivered('busy', `${this.#most} requests are under way`))
+        resolve(isMine)
       }
-      const { clock } = this.#tools
-      const cancel = clock.after(Math.max(1, deadline - clock.now()), () => turn(false))
+      const cancel = clock.after(Math.max(1, last - clock.now()), () => turn(false))
       this.#turns.add(turn)
     })
+  }
+
+  #busy(): Undelivered {
+    return new Undelivered('busy', `${this.#most} requests are under way`)
   }
 
   /** Once a try may have arrived, a failure of a later one leaves it unknown. Null: delivered. */

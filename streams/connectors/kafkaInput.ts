@@ -49,7 +49,8 @@ class Reader implements Input, Taker {
   }
 
   fault(): string | null {
-    for (const { handover } of this.#lanes.values()) if (handover.fault !== null) return this.#readFault ?? handover.fault
+    for (const { handover } of this.#lanes.values())
+      if (handover.fault !== null) return this.#readFault ?? handover.fault
     return this.#readFault ?? this.#broker.state().fault
   }
 
@@ -124,10 +125,12 @@ class Reader implements Input, Taker {
     lane.isBusy = true
     const batch = lane.take(Math.min(BATCH, this.#buffering.checkpointLimit), BATCH_BYTES)
     this.#throttle(lane)
-    lane.underWay = lane.handover.give(batch, count => this.#through(lane, batch, count)).then(() => {
-      lane.isBusy = false
-      if (!lane.handover.isClosed) this.#next(lane)
-    })
+    lane.underWay = lane.handover
+      .give(batch, count => this.#through(lane, batch, count))
+      .then(() => {
+        lane.isBusy = false
+        if (!lane.handover.isClosed) this.#next(lane)
+      })
   }
 
   /** So many of a batch's first records are done with. */

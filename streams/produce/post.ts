@@ -8,7 +8,7 @@ import { typed } from './carried.ts'
 import { Intake, type Recipient } from './intake.ts'
 import { lines, multipart, type Part } from './parts.ts'
 import { type Production, prepared } from './production.ts'
-import type { Outcome } from './remembered.ts'
+import type { Outcome, Partial } from './remembered.ts'
 
 const LONGEST_IDEMPOTENCY_KEY = 256
 /** Records of one request that are sent one by one, at once. */
@@ -31,6 +31,9 @@ export class Post implements Recipient {
   /** Under which its outcome is remembered; '' not. */
   #id = ''
   #idempotencyKey = ''
+  /** What came of its messages when it was sent before, and some of them failed. */
+  #before: Partial | null = null
+  #partial: Partial | null = null
 
   constructor(production: Production, call: Call, over: (post: Post) => void) {
     this.#production = production
@@ -82,7 +85,9 @@ export class Post implements Recipient {
     if (claim === 'waiting') return
     if (claim === 'other') return this.refused(otherRequest)
     if (claim === 'crowded') return this.refused(nos.busy)
-    if (claim !== 'yours') return this.#replay(claim)
+    if (claim !== 'yours' && !('results' in claim)) return this.#replay(claim)
+    this.#before = claim === 'yours' ? null : claim
+    this.#partial = this.#before
     this.#id = id
     this.#produce(body)
   }
@@ -132,6 +137,11 @@ export class Post implements Recipient {
     const carriesType = !options.deny.includes('content-type')
     const slots: (Message | Result)[] = []
     for (let i = 0; i < parts.length; i++) {
+      const before = isEach ? this.#before?.results[i] : null
+      if (before) {
+        slots.push(before)
+        continue
+      }
       const { value, type } = parts[i]!
       const headers = this.#named(typed(own, carriesType ? type : null), parts.length === 1 ? '' : `#${i}`)
       try {
@@ -197,6 +207,9 @@ export class Post implements Recipient {
       )
       results.push(...(await Promise.all(sent)))
     }
+    // Statuses below 500 would be the same again.
+    if (this.#id !== '')
+      this.#partial = { results: results.map(one => (isRefusal(one) && one.status >= 500 ? null : one)) }
     this.#end(this.#success(results))
   }
 
@@ -226,10 +239,11 @@ export class Post implements Recipient {
     this.#done()
   }
 
-  /** Only what would be the same again is remembered: after 5xx, 504 too, a client may try once more. */
+  /** Only what would be the same again is remembered: after 5xx, 504 too, a client may try once more, and what arrived is not sent again. */
   #conclude(outcome: Outcome): void {
     this.#answer(outcome)
-    if (this.#id !== '') this.#production.remembered.settle(this.#id, outcome.status < 500 ? outcome : null)
+    if (this.#id !== '')
+      this.#production.remembered.settle(this.#id, outcome.status < 500 ? outcome : null, this.#partial)
   }
 
   #answer(outcome: Outcome): void {

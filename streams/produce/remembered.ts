@@ -1,21 +1,28 @@
 import type { Clock } from '../../config/world.ts'
 import type { No } from '../refusals.ts'
+import type { Result } from './answers.ts'
 
 /** The answer to a request. */
 export type Outcome = No | { readonly status: number; readonly pairs: readonly string[]; readonly body: Buffer | null }
+
+/** What a request of several messages came to when some of them failed; null: not delivered, to be sent again. */
+export interface Partial {
+  readonly results: readonly (Result | null)[]
+}
 
 /** Called once with the first one's outcome; null: it came to none that is final, so another may try. */
 export type Waiter = (outcome: Outcome | null) => void
 
 /**
- * What came of requests that carried an idempotency key. `yours`: nobody has tried; who claims must settle. `other`: the
+ * What came of requests that carried an idempotency key. `yours`: nobody has tried; who claims must settle, with a
+ * `Partial` too: then a part of its messages has arrived before. `other`: the
  * key came with another request. `waiting`: the waiter will be called. `crowded`: too many wait for that.
  */
 export interface Remembered {
   /** @param digest tells one request from another */
-  claim(id: string, digest: string, waiter: Waiter): 'yours' | 'other' | 'waiting' | 'crowded' | Outcome
-  /** Null: not final, forgotten. */
-  settle(id: string, outcome: Outcome | null): void
+  claim(id: string, digest: string, waiter: Waiter): 'yours' | 'other' | 'waiting' | 'crowded' | Outcome | Partial
+  /** Null: not final, forgotten, but for what `partial` says. */
+  settle(id: string, outcome: Outcome | null, partial?: Partial | null): void
 }
 
 export interface Bounds {
@@ -28,10 +35,12 @@ const DEFAULTS: Bounds = { ageMs: 600_000, entries: 100_000, bytes: 67_108_864 }
 const MOST_WAITERS = 100
 /** Of an entry without its texts, estimated. */
 const OVERHEAD = 256
+/** Of one message's result, estimated. */
+const RESULT = 128
 
 interface Kept {
   readonly digest: string
-  readonly outcome: Outcome
+  readonly outcome: Outcome | Partial
   readonly until: number
   readonly size: number
 }
@@ -65,7 +74,13 @@ export function rememberedMemory(clock: Clock, bounds: Bounds = DEFAULTS): Remem
     claim(id, digest, waiter) {
       tidy()
       const done = kept.get(id)
-      if (done !== undefined) return done.digest === digest ? done.outcome : 'other'
+      if (done !== undefined) {
+        if (done.digest !== digest) return 'other'
+        if (!('results' in done.outcome)) return done.outcome
+        drop(id, done)
+        underWay.set(id, { digest, waiters: [] })
+        return done.outcome
+      }
       const first = underWay.get(id)
       if (first === undefined) {
         underWay.set(id, { digest, waiters: [] })
@@ -76,18 +91,23 @@ export function rememberedMemory(clock: Clock, bounds: Bounds = DEFAULTS): Remem
       first.waiters.push(waiter)
       return 'waiting'
     },
-    settle(id, outcome) {
+    settle(id, outcome, partial = null) {
       const { digest, waiters } = underWay.get(id)!
       underWay.delete(id)
-      if (outcome !== null) {
-        const body = 'code' in outcome ? outcome.message.length : (outcome.body?.length ?? 0)
-        const pairs = outcome.pairs.reduce((sum, text) => sum + text.length, 0)
-        const size = OVERHEAD + id.length + digest.length + body + pairs
-        kept.set(id, { digest, outcome, until: clock.now() + bounds.ageMs, size })
+      const result = outcome ?? partial
+      if (result !== null) {
+        const size = OVERHEAD + id.length + digest.length + sizeOf(result)
+        kept.set(id, { digest, outcome: result, until: clock.now() + bounds.ageMs, size })
         bytes += size
         tidy()
       }
       for (const waiter of waiters) waiter(outcome)
     }
   }
+}
+
+function sizeOf(what: Outcome | Partial): number {
+  if ('results' in what) return RESULT * what.results.length
+  const body = 'code' in what ? what.message.length : (what.body?.length ?? 0)
+  return body + what.pairs.reduce((sum, text) => sum + text.length, 0)
 }

@@ -92,7 +92,7 @@ t.test('a refused login is told by the state, without the password', async t => 
       const call = broker.produce({ ...manner, topic, messages: texts('a'), deadline: soon() })
       t.equal(await reasonOf(call), 'misconfigured')
     }
-    t.match(broker.state(), { isUp: false, fault: /[Aa]uthentication/ })
+    t.match(broker.state(), { isUp: true, fault: /[Aa]uthentication/ }, 'the cluster is there')
     t.notMatch(JSON.stringify([broker.state(), broker.name]), /secret/)
   })
 })
@@ -169,15 +169,82 @@ t.test('more than the bound is refused at once, and what was taken arrives', asy
   await using({}, async broker => {
     const value = Buffer.alloc(1_000)
     const calls: Promise<string>[] = []
-    for (let i = 0; i < 10_500; i++) {
+    for (let i = 0; i < 20_500; i++) {
       const messages = [{ ...texts('')[0]!, value }]
       calls.push(reasonOf(broker.produce({ ...manner, topic, messages, deadline: soon(30_000) })))
     }
     const reasons = await Promise.all(calls)
     t.equal(reasons.filter(reason => reason === 'busy').length, 500)
-    t.equal(reasons.filter(reason => reason === 'delivered').length, 10_000)
-    t.match(await broker.spans(topic), [{ high: 10_000 }])
+    t.equal(reasons.filter(reason => reason === 'delivered').length, 20_000)
+    t.match(await broker.spans(topic), [{ high: 20_000 }])
   })
+})
+
+t.test('who sends in bulk leaves room for others', async t => {
+  const topic = await server.topic('bulk', 1)
+  const other = await server.topic('beside', 1)
+  await using({}, async broker => {
+    const send = (topic: string, count: number, length: number) => {
+      const messages = Array.from({ length: count }, () => ({ ...texts('')[0]!, value: Buffer.alloc(length) }))
+      return reasonOf(broker.produce({ ...manner, topic, messages, deadline: soon(30_000) }))
+    }
+    const bulk = Array.from({ length: 20 }, () => send(topic, 1_000, 10))
+    const small = Array.from({ length: 200 }, () => send(topic, 10, 1_000))
+    const heavy = Array.from({ length: 100 }, () => send(other, 1, 1_000_000))
+    const beside = Array.from({ length: 100 }, () => send(other, 1, 1_000))
+    const count = async (calls: Promise<string>[]) => Map.groupBy(await Promise.all(calls), reason => reason)
+    t.equal((await count(bulk)).get('busy')!.length, 10)
+    t.strictSame([...(await count(small)).keys()], ['delivered'])
+    t.ok((await count(heavy)).get('busy')!.length > 70, '16 MiB of a topic')
+    t.strictSame([...(await count(beside)).keys()], ['delivered'])
+    t.equal(await send(topic, 15_000, 10), 'delivered', 'one alone')
+  })
+})
+
+t.test('what the topic does not take is told in our words, to its sender alone', async t => {
+  const topic = 'compacted'
+  const configEntries = [{ name: 'cleanup.policy', value: 'compact' }]
+  await (await server.admin()).createTopics({ topics: [{ topic, configEntries }], waitForLeaders: true })
+  await using({}, async broker => {
+    const send = (key: string | null) => {
+      const messages = [{ ...texts('a')[0]!, key: key === null ? null : Buffer.from(key) }]
+      return broker.produce({ ...manner, topic, messages, deadline: soon() }).then(
+        () => 'delivered',
+        ({ reason, message, cause }: Undelivered) => ({ reason, message, cause: String(cause) })
+      )
+    }
+    await send('first')
+    const [a, none, b] = await Promise.all([send('a'), send(null), send('b'), send('c')])
+    t.strictSame([a, b], ['delivered', 'delivered'])
+    const message = 'the topic does not take this message'
+    t.match(none, { reason: 'invalid', message, cause: /compacted.*87/ })
+  })
+})
+
+t.test('the wrong side of a listener is told, and is no outage', async t => {
+  const topic = await server.topic('sides', 1)
+  const tls = { enabled: true, root_cas: server.tls!.ca }
+  const cases: [string, Partial<BrokerOptions>][] = [
+    ['without TLS', { addresses: server.tls!.brokers }],
+    ['TLS where there is none', { tls }],
+    ['without a login', { addresses: server.sasl!.brokers, tls }]
+  ]
+  for (const [name, options] of cases)
+    await using(options, async broker => {
+      for (let i = 0; i < 4; i++) {
+        const call = broker.produce({ ...manner, topic, messages: texts('a'), deadline: soon() })
+        await t.rejects(call, { message: /closed the connection: does it .*\?|SSL|TLS/ }, name)
+      }
+      t.match(broker.state(), { isUp: true }, name)
+    })
+})
+
+t.test('link-local addresses are never reached, whatever spells them', async t => {
+  for (const address of ['169.254.169.254:80', '[::ffff:169.254.169.254]:80', '2852039166:80'])
+    await using({ addresses: [address] }, async broker => {
+      const call = broker.produce({ ...manner, topic: 'none', messages: texts('a'), deadline: soon() })
+      await t.rejects(call, { reason: 'misconfigured', message: /link-local/ }, address)
+    })
 })
 
 t.test('what a transaction gave up is not read, nor are its marks', async t => {

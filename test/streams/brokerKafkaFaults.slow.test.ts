@@ -149,6 +149,24 @@ t.test('a broker that hangs costs the first calls their time and nobody else any
   await reader.close()
 })
 
+t.test('the time of one call is no matter of the calls beside it', async t => {
+  const topics = [await server.topic('patient', 1), await server.topic('hasty', 1)] as const
+  const broker = open(t)
+  for (const topic of topics) await send(broker, topic, 'before', 10_000)
+  for (const ms of [700, 1_800]) {
+    server.hang(true)
+    const patient = send(broker, topics[0], 'a', 10_000)
+    const hasty = send(broker, topics[1], 'b', 300)
+    const other = send(broker, topics[1], 'c', 10_000)
+    await pause(ms)
+    server.hang(false)
+    t.match([await patient, await hasty], [{ outcome: 'delivered' }, { outcome: 'unknown' }], `${ms} ms`)
+    t.match(await other, { outcome: 'delivered' }, 'behind it in its topic')
+    await becomes('up', broker)
+    t.match(await send(broker, topics[1], 'd', 10_000), { outcome: 'delivered' })
+  }
+})
+
 t.test('a message that is idempotent is sent again when its connection is lost, and is there once', async t => {
   const topic = await server.topic('repeats', 1)
   const broker = open(t)

@@ -38,6 +38,8 @@ export interface Connection {
   setSupportAuthenticationProtocol(isSupported: boolean): void
   authenticate(): Promise<void>
   isConnected(): boolean
+  nextCorrelationId(): number
+  readonly requestQueue: RequestQueue
   send(exchange: Exchange): Promise<unknown>
   disconnect(): Promise<unknown>
   /** Fails all that wait for an answer. */
@@ -81,6 +83,21 @@ interface RequestQueue {
   readonly pending: readonly unknown[]
   throttleCheckTimeoutId: NodeJS.Timeout | null
   checkPendingRequests(): void
+  /** Sends it at once, or later if the broker asked for that. */
+  push(request: {
+    readonly entry: {
+      readonly apiKey: number
+      readonly apiName: string
+      readonly apiVersion: number
+      readonly correlationId: number
+      resolve(answer: { readonly payload: Buffer }): void
+      reject(error: Error): void
+    }
+    readonly expectResponse: true
+    readonly requestTimeout: null
+    sendRequest(): void
+  }): void
+  maybeThrottle(ms: number | undefined): void
 }
 
 export interface MemberAssignment {

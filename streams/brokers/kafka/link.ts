@@ -30,7 +30,8 @@ export type Api =
 
 /** Replaces parts of how kafkajs writes and reads one request. */
 export interface Own {
-  encode?(apiVersion: number): Buffer
+  /** The request behind its head, in pieces that are written as they are: kafkajs would copy them twice. */
+  pieces?(apiVersion: number): readonly Buffer[]
   decode?(raw: Buffer, apiVersion: number): unknown
   /** Instead of the check that throws the first error code of an answer. */
   readonly isUnchecked?: boolean
@@ -54,6 +55,7 @@ export class Link {
   readonly #connection: Connection
   readonly #host: string
   readonly #name: string
+  readonly #clientId: string
   readonly #hint: string
   readonly #onLost: (link: Link) => void
   #socket: Socket | null = null
@@ -73,6 +75,7 @@ export class Link {
     this.#name = `${host}:${port}`
     const asks = client.tls === null ? 'does it ask for TLS or a login?' : 'does it speak TLS, does it ask for a login?'
     this.#isLoggedIn = client.sasl !== null
+    this.#clientId = client.clientId
     this.#hint = `closed the connection: ${client.sasl === null ? asks : asks.replace('a login', 'another login')}`
     this.#onLost = onLost
     this.#connection = new KafkaConnection({
@@ -93,6 +96,8 @@ export class Link {
           this.#isConnected = true
         })
         socket.on('error', (error: NodeJS.ErrnoException) => this.#failed(error))
+        // Before kafkajs hears of it, whose own words would be less.
+        socket.once('end', () => this.#closed('the connection was closed'))
         socket.once('close', () => this.#closed('the connection was closed'))
         return socket
       }
@@ -131,7 +136,7 @@ export class Link {
     const written: WireRequest = {
       ...request,
       encode: async () => {
-        const encoded = own.encode === undefined ? await request.encode() : bufferOf(own.encode(apiVersion))
+        const encoded = await request.encode()
         onSent?.()
         return encoded
       }
@@ -139,12 +144,50 @@ export class Link {
     const read = {
       decode: async (raw: Buffer) => {
         this.#hasAnswered = true
-        return own.decode === undefined ? response.decode(raw) : own.decode(raw, apiVersion)
+        if (own.decode !== undefined) return own.decode(raw, apiVersion)
+        const decoded = (await response.decode(raw)) as { readonly clientSideThrottleTime?: number }
+        if (own.pieces !== undefined) this.#connection.requestQueue.maybeThrottle(decoded.clientSideThrottleTime ?? 0)
+        return decoded
       },
       parse: async (decoded: unknown) => (own.isUnchecked === true ? decoded : response.parse(decoded))
     }
-    const answered = this.#connection.send({ request: written, response: read, logResponseError: false })
+    const answered =
+      own.pieces === undefined
+        ? this.#connection.send({ request: written, response: read, logResponseError: false })
+        : this.#send(request, own.pieces(apiVersion), onSent).then(read.decode)
     return this.#within(timeoutMs, api, answered) as Promise<T>
+  }
+
+  async #send({ apiKey, apiName, apiVersion }: WireRequest, pieces: readonly Buffer[], onSent?: () => void) {
+    const connection = this.#connection
+    // Its session may have ended.
+    if (this.#isLoggedIn) await connection.authenticate()
+    if (this.#lost !== null) throw this.#lost
+    const correlationId = connection.nextCorrelationId()
+    const client = Buffer.from(this.#clientId)
+    const head = Buffer.allocUnsafe(14 + client.length)
+    head.writeInt32BE(
+      pieces.reduce((length, piece) => length + piece.length, head.length - 4),
+      0
+    )
+    head.writeInt16BE(apiKey, 4)
+    head.writeInt16BE(apiVersion, 6)
+    head.writeInt32BE(correlationId, 8)
+    head.writeInt16BE(client.length, 12)
+    client.copy(head, 14)
+    onSent?.()
+    const { payload } = await new Promise<{ readonly payload: Buffer }>((resolve, reject) => {
+      const sendRequest = () => {
+        const socket = this.#socket!
+        socket.cork()
+        socket.write(head)
+        for (const piece of pieces) socket.write(piece)
+        socket.uncork()
+      }
+      const entry = { apiKey, apiName, apiVersion, correlationId, resolve, reject }
+      connection.requestQueue.push({ entry, expectResponse: true, requestTimeout: null, sendRequest })
+    })
+    return payload
   }
 
   /** At once: whatever waits for an answer fails. */
@@ -222,5 +265,3 @@ export class Link {
     })
   }
 }
-
-const bufferOf = (buffer: Buffer) => ({ buf: buffer, buffer })

@@ -1,6 +1,6 @@
-/** A call is one of many messages from here on. */
+/** A call counts as bulk from either on. */
 const bulkMessages = 100
-const bulkBytes = 1 << 20
+const bulkBytes = 256 << 10
 
 interface Load {
   readonly count: number
@@ -9,7 +9,7 @@ interface Load {
 
 const isBulk = ({ count, size }: Load) => count >= bulkMessages || size >= bulkBytes
 
-/** How much may wait or be under way. Calls of many messages get half of it, so that a call of few finds room beside them. */
+/** How much may wait or be under way. Bulk gets half of it, so that a small call finds room beside it. */
 export class Room {
   readonly #most: Load
   #few = { count: 0, size: 0 }

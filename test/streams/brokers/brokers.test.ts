@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import type { Broker, BrokerState } from '../../../streams/broker.ts'
 import { type BrokerChange, brokers } from '../../../streams/brokers/brokers.ts'
 import type { BrokerOptions } from '../../../streams/connector.ts'
-import { Undelivered } from '../../../streams/undelivered.ts'
+import { type Reason, Undelivered } from '../../../streams/undelivered.ts'
 import { Reader } from '../../contract/brokerReader.ts'
 import { handClock } from '../../helpers/clock.ts'
 
@@ -17,7 +17,14 @@ const memory = {
 /** Clusters that are none: what is opened, closed and told of them. */
 function registry(t: Test) {
   const clock = handClock()
-  const opened: { options: BrokerOptions; isOpen: boolean; turn(state: BrokerState): void }[] = []
+  const opened: {
+    options: BrokerOptions
+    isOpen: boolean
+    /** What every message is answered with. */
+    fault: Error | null
+    topicFault: Error | null
+    turn(state: BrokerState): void
+  }[] = []
   const changes: BrokerChange[] = []
   const log = { debug() {}, info() {}, warn() {}, error() {} }
   function kafka(options: BrokerOptions): Broker {
@@ -26,6 +33,8 @@ function registry(t: Test) {
     const one = {
       options,
       isOpen: true,
+      fault: null as Error | null,
+      topicFault: null as Error | null,
       turn(next: BrokerState) {
         state = next
         for (const listener of listeners) listener(next)
@@ -35,8 +44,11 @@ function registry(t: Test) {
     const reading = { pause() {}, resume() {}, commit: async () => {}, close: async () => {} }
     return {
       name: options.addresses.join(),
-      produce: async () => [],
-      partitions: () => 1,
+      async produce() {
+        if (one.fault !== null) throw one.fault
+        return []
+      },
+      partitions: () => (one.topicFault === null ? 1 : Promise.reject(one.topicFault)),
       spans: async () => [],
       positionsAt: async () => [],
       join: () => reading,
@@ -175,6 +187,36 @@ t.test('addresses that are none are refused', async t => {
       reason(() => all.get({ addresses })),
       'misconfigured'
     )
+})
+
+t.test('the state tells at once why a user’s own messages did not arrive, until one does', async t => {
+  const { all, opened } = registry(t)
+  const handle = all.get({ addresses: ['a:1'] })
+  const beside = all.get({ addresses: ['a:1'] })
+  const [one] = opened
+  const fails = (reason: Reason) => {
+    one!.fault = new Undelivered(reason, `it was ${reason}`)
+    return t.rejects(produce(handle, 't', 'x'), new Undelivered(reason, `it was ${reason}`))
+  }
+  for (const reason of ['invalid', 'too_large', 'busy'] as const) await fails(reason)
+  t.strictSame(handle.state(), { isUp: true, fault: null }, 'the sender’s own matter')
+  await fails('unknown')
+  t.strictSame(handle.state(), { isUp: true, fault: 'it was unknown' })
+  t.strictSame(beside.state(), { isUp: true, fault: null }, 'another user has had no failure')
+  one!.fault = null
+  await produce(handle, 't', 'x')
+  t.strictSame(handle.state(), { isUp: true, fault: null })
+  await fails('unavailable')
+  one!.turn({ isUp: false, fault: 'away' })
+  t.strictSame(handle.state(), { isUp: false, fault: 'away' })
+  one!.turn({ isUp: true, fault: null })
+  t.strictSame(handle.state(), { isUp: true, fault: null }, 'it came back')
+  await fails('misconfigured')
+  one!.topicFault = new Undelivered('misconfigured', 'no such topic')
+  one!.fault = null
+  await produce(handle, 't', 'x')
+  await t.rejects(async () => handle.partitions('other'))
+  t.strictSame(handle.state(), { isUp: true, fault: 'no such topic' })
 })
 
 t.test('changes are told once each, with the name, as long as the broker is there', async t => {

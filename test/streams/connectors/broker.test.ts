@@ -2,7 +2,7 @@ import t from 'tap'
 import type { Deliver, Output } from '../../../streams/connector.ts'
 import { brokerInput } from '../../../streams/connectors/brokerInput.ts'
 import { brokerOutput } from '../../../streams/connectors/brokerOutput.ts'
-import { type Reason, Undelivered } from '../../../streams/undelivered.ts'
+import { type Fate, type Reason, Undelivered } from '../../../streams/undelivered.ts'
 import { handClock } from '../../helpers/clock.ts'
 import { until } from '../produce/front.ts'
 import { connector, message, world } from './world.ts'
@@ -143,6 +143,83 @@ t.test('round robin goes in turn, and on to the next when one fails', async t =>
   children[1]!.fails = ['unavailable']
   children[2]!.fails = ['unavailable']
   t.equal(await reason(send('g')), 'unknown', 'one of them may have it')
+})
+
+t.test('with a choice one that hangs takes its share of the time, and is then the last choice for a while', async t => {
+  for (const pattern of ['round_robin', 'greedy']) {
+    const { children, send, clock, output } = fan(pattern, 2)
+    const deadlines: number[] = []
+    const first = children[0]!
+    const usual = first.send
+    let isDead = true
+    first.send = async (messages, call, deadline) => {
+      deadlines.push(deadline - clock.now())
+      if (!isDead) return usual(messages, call, deadline)
+      throw new Undelivered('unknown', 'no answer')
+    }
+    for (const text of ['a', 'b', 'c', 'd']) await send(text)
+    t.same(children[1]!.got, ['a', 'b', 'c', 'd'], pattern)
+    t.same(deadlines, [500], 'the other one has as much')
+    await clock.move(5000)
+    await Promise.all([send('e'), send('f'), send('g')])
+    t.equal(deadlines.length, 2, 'one call alone finds out')
+    isDead = false
+    await clock.move(5000)
+    for (const text of ['h', 'i']) await send(text)
+    t.equal(deadlines.length, 2, 'longer each time')
+    await clock.move(5000)
+    for (const text of ['j', 'k']) await send(text)
+    t.ok(first.got.length > 0, 'it is back')
+    await output.close()
+  }
+})
+
+t.test('what one output has of several messages does not go to it, or to the next, again', async t => {
+  const partly = (made: Child, taken: number): void => {
+    const usual = made.send
+    made.send = async (messages, call, deadline) => {
+      made.send = usual
+      await usual(messages.slice(0, taken), call, deadline)
+      const each = messages.map(
+        (_, i): Fate => (i < taken ? null : i === taken ? new Undelivered('failed', 'no') : undefined)
+      )
+      throw new Undelivered('failed', 'no', { each })
+    }
+  }
+  const messages = ['a', 'b', 'c', 'd'].map(text => message(text))
+  const choice = fan('round_robin')
+  partly(choice.children[0]!, 2)
+  await choice.output.send(messages, null, choice.clock.now() + 1000)
+  t.same(
+    choice.children.map(({ got }) => got),
+    [
+      ['a', 'b'],
+      ['c', 'd']
+    ]
+  )
+  const all = fan('fan_out')
+  partly(all.children[0]!, 1)
+  const sent = all.output.send(messages, null, all.clock.now() + 1000)
+  await all.clock.waiting(100)
+  await all.clock.move(100)
+  t.equal((await sent).length, 4)
+  t.same(
+    all.children.map(({ got }) => got),
+    [
+      ['a', 'b', 'c', 'd'],
+      ['a', 'b', 'c', 'd']
+    ]
+  )
+  const hasty = fan('fan_out')
+  partly(hasty.children[0]!, 3)
+  await hasty.output.send(messages, null, hasty.clock.now()).then(
+    () => t.fail('no time for another try'),
+    ({ each }: Undelivered) =>
+      t.same(
+        each!.map(fate => (fate === null ? null : fate?.reason)),
+        [null, null, null, 'failed']
+      )
+  )
 })
 
 t.test('greedy takes the one that is free', async t => {

@@ -94,11 +94,11 @@ t.test('the status decides whether a message is delivered, tried again or given 
     [{}, [500, 503], 'unknown', 4],
     [{ retries: 0 }, [503], 'unavailable', 1],
     [{ retries: 1 }, [429], 'unavailable', 2],
-    [{ drop_on: [503] }, [503], 'failed', 1],
+    [{ drop_on: [503] }, [503], 'rejected', 1],
     [{ backoff_on: [404] }, [404, 200], 'sent', 2],
     [{ backoff_on: [404] }, [429], 'failed', 1],
     [{ successful_on: [404] }, [404], 'sent', 1],
-    [{ drop_on: [202] }, [202], 'failed', 1]
+    [{ drop_on: [202] }, [202], 'rejected', 1]
   ]
   for (const [options, statuses, wanted, tries] of cases) {
     const { url, got } = await server(t, (res, _, i) =>
@@ -111,6 +111,42 @@ t.test('the status decides whether a message is delivered, tried again or given 
   }
 })
 
+t.test('of several messages a failure tells which were delivered, and what is dropped holds nothing up', async t => {
+  const { url, got } = await server(t, (res, { body }) => res.writeHead(Number(body)).end())
+  const output = webhook(t, { url, max_in_flight: 1, drop_on: [410] })
+  const send = (...statuses: number[]) =>
+    output.send(
+      statuses.map(status => message(String(status))),
+      null,
+      soon()
+    )
+  const cases: [statuses: number[], fates: (string | null | undefined)[]][] = [
+    [
+      [200, 201, 400, 202],
+      [null, null, 'failed', undefined]
+    ],
+    [
+      [200, 410, 202],
+      [null, 'rejected', null]
+    ]
+  ]
+  for (const [statuses, fates] of cases)
+    await send(...statuses).then(
+      () => t.fail('it is told'),
+      ({ each, reason }: Undelivered) => {
+        t.same(
+          each!.map(fate => (fate === null ? null : fate?.reason)),
+          fates
+        )
+        t.equal(
+          reason,
+          fates.find(fate => fate)
+        )
+      }
+    )
+  t.equal(got.length, 6)
+})
+
 t.test('what was surely not sent may be sent again; what got no answer may have arrived', async t => {
   const gone = createTcp().listen(0, '127.0.0.1')
   await new Promise(resolve => gone.once('listening', resolve))
@@ -120,6 +156,9 @@ t.test('what was surely not sent may be sent again; what got no answer may have 
     await reason(webhook(t, { url: `http://127.0.0.1:${port}` }).send([message('x')], null, soon())),
     'unavailable'
   )
+  const patient = webhook(t, { url: `http://127.0.0.1:${port}`, retry_period: '1h' })
+  const hurried = reason(patient.send([message('x')], caller({}), soon(7_200_000)))
+  t.equal(await hurried, 'unavailable', 'a caller does not wait for a dead webhook')
   const name = webhook(t, { url: 'http://nobody.invalid', retries: 0 })
   t.equal(await reason(name.send([message('x')], null, soon())), 'unavailable')
 
@@ -140,11 +179,15 @@ t.test('requests under way are bounded, and a bound of one keeps the order', asy
   const output = webhook(t, { url, max_in_flight: 2 })
   const first = output.send([message('a'), message('b'), message('c')], null, soon())
   await until(() => waiting.length === 2)
-  t.equal(await reason(output.send([message('d')], null, soon())), 'busy')
+  t.equal(await reason(output.send([message('d')], caller({}), soon())), 'busy')
+  t.equal(await reason(output.send([message('e')], null, soon(10))), 'busy', 'until the deadline')
+  const second = output.send([message('f')], null, soon())
   waiting[0]!.end()
-  await until(() => waiting.length === 3)
+  waiting[1]!.end()
+  await until(() => waiting.length === 4)
   for (const res of waiting) res.end()
   t.same(await first, [null, null, null])
+  t.same(await second, [null], 'a source waits for its turn')
 
   const ordered = await server(t, res => setImmediate(() => res.end()))
   const all = Array.from({ length: 20 }, (_, i) => String(i))

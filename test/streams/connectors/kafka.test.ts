@@ -2,7 +2,7 @@ import t from 'tap'
 import { bufferOf, joiningOf, kafkaInput } from '../../../streams/connectors/kafkaInput.ts'
 import { kafkaOutput } from '../../../streams/connectors/kafkaOutput.ts'
 import type { Message } from '../../../streams/message.ts'
-import { Undelivered } from '../../../streams/undelivered.ts'
+import { type Fate, type Reason, Undelivered } from '../../../streams/undelivered.ts'
 import { callWith, faultsOf, message } from '../processors/message.ts'
 import { connector, fakeBroker, placed, records, turns } from './fakeBroker.ts'
 
@@ -41,7 +41,7 @@ t.test('options change how messages go', async t => {
     compression: 'lz4',
     key: '$svc_meta.user-$' + '{! value.id }',
     static_headers: { Other: 'fixed', from: '$svc_context.path' },
-    metadata: { exclude_prefixes: ['tr'] },
+    metadata: { exclude_prefixes: ['TR'] },
     partitioner: 'manual',
     partition: '$' + '{! value.to }',
     timeout: '1s'
@@ -54,7 +54,6 @@ t.test('options change how messages go', async t => {
   t.equal(String(messages[0]!.key), 'ann-7')
   const texts = messages[0]!.headers.map(([name, value]) => [name, String(value)])
   t.same(texts, [
-    ['Trace', '1'],
     ['Other', 'fixed'],
     ['from', '/x']
   ])
@@ -80,6 +79,15 @@ t.test('what cannot go is told before it goes', async t => {
   const away = fakeBroker({ partitions: () => Promise.reject(new Undelivered('unavailable', 'away')) })
   t.equal(await output({}, away).reason(), 'unavailable')
   for (const each of [manual, small, topic, any]) t.equal(each.fake.produced.length < 3, true)
+})
+
+t.test('what a broker says of a message is not for its sender', async t => {
+  const { send, fake } = output()
+  fake.answer = () => Promise.reject(new Undelivered('invalid', 'record refused'))
+  const told = (sent: Promise<unknown>) =>
+    sent.catch(({ reason, isForeign }: Undelivered) => `${reason} ${isForeign ? 'theirs' : 'ours'}`)
+  t.equal(await told(send()), 'invalid theirs')
+  t.equal(await told(output({ topic: '$svc_meta.topic' }).send()), 'invalid ours')
 })
 
 t.test('so many messages are under way at most, and no more are forgotten when some fail', async t => {
@@ -246,7 +254,8 @@ t.test('what was not delivered is tried again until it is, and nothing passes it
     await fake.clock.move(1)
     await turns()
   }
-  t.same(got, [values(0, 2), values(0, 2), values(0, 2), values(0, 2), values(2, 4)])
+  t.same(got, [values(0, 2), ['0'], ['0'], ['0'], ['1'], values(2, 4)], 'one by one: who fails holds the others up')
+  t.match(made.status!(), { redelivered: 4, dropped: 0, partitions: 2, lag: 0 })
   t.equal(made.fault(), null)
   t.equal(fake.logged.length, 1, 'told once')
   await made.close()
@@ -282,14 +291,88 @@ t.test('a message that can never be delivered is dropped alone', async t => {
   t.same(fake.commits, [[{ topic: 't', partition: 0, offset: 100 }]])
 })
 
-t.test('without replays what was not delivered is dropped', async t => {
+/** A receiver that refuses some values, one by one, and tells which were delivered. */
+function telling(refuse: Record<string, Reason>) {
+  const tries: string[] = []
+  const got: string[] = []
+  return {
+    tries,
+    got,
+    async take(messages: readonly Message[]) {
+      const each = messages.map(({ value }): Fate => {
+        const text = String(value)
+        tries.push(text)
+        const reason = refuse[text]
+        if (reason === undefined) got.push(text)
+        return reason === undefined ? null : new Undelivered(reason, text)
+      })
+      const bad = each.find(fate => fate !== null)
+      if (bad) throw new Undelivered(bad.reason, bad.message, { each })
+    }
+  }
+}
+
+t.test('what a failed batch did deliver does not come again, and only what fails is tried again', async t => {
+  const fake = fakeBroker()
+  const refuse: Record<string, Reason> = { 3: 'failed', 7: 'rejected' }
+  const { take, tries, got } = telling(refuse)
+  const made = kafkaInput.open(connector(source), take, fake.tools)
+  fake.taker!.assigned([{ topic: 't', partition: 0, offset: 0 }])
+  fake.taker!.records({ topic: 't', partition: 0 }, records(0, 10), 15)
+  for (const ms of [1000, 2000, 4000]) {
+    await turns()
+    await fake.clock.move(ms)
+  }
+  t.same(tries, [...values(0, 10), '3', '3', '3'])
+  t.same(fake.commits, [[{ topic: 't', partition: 0, offset: 3 }]], 'what is before it is through')
+  t.match(made.status!(), { redelivered: 3, dropped: 1, lag: 12, partitions: 1 })
+  t.match(made.fault(), /not delivered: 3/)
+  delete refuse['3']
+  await fake.clock.move(8000)
+  await turns()
+  t.same(got, ['0', '1', '2', '4', '5', '6', '8', '9', '3'])
+  t.equal(made.fault(), null)
+  await made.close()
+  t.same(fake.commits.at(-1), [{ topic: 't', partition: 0, offset: 10 }])
+})
+
+t.test('without replays what the receiver refused is dropped, what it never saw is not', async t => {
+  for (const [reason, isDropped] of [
+    ['failed', true],
+    ['unknown', true],
+    ['rejected', true],
+    ['busy', false],
+    ['unavailable', false],
+    ['misconfigured', false]
+  ] as const) {
+    const fake = fakeBroker()
+    const refuse: Record<string, Reason> = { 1: reason }
+    const { take, got } = telling(refuse)
+    const made = kafkaInput.open(connector({ ...source, auto_replay_nacks: false }), take, fake.tools)
+    fake.taker!.assigned([{ topic: 't', partition: 0, offset: 0 }])
+    fake.taker!.records({ topic: 't', partition: 0 }, records(0, 3), 3)
+    await turns()
+    delete refuse['1']
+    await fake.clock.move(1000)
+    await turns()
+    t.same(got, isDropped ? ['0', '2'] : ['0', '2', '1'], reason)
+    t.equal(made.status!().dropped, isDropped ? 1 : 0)
+    await made.close()
+    t.same(fake.commits.at(-1), [{ topic: 't', partition: 0, offset: 3 }])
+  }
+})
+
+t.test('what waits for a bound of ours is offered whole, and counts as no failure', async t => {
   const { made, fake, got, answers, come } = input({ auto_replay_nacks: false })
-  answers.push(away())
-  come(0, 2)
-  await turns()
-  come(2, 3)
-  await turns()
-  t.same(got, [values(0, 2), values(2, 3)])
+  answers.push(new Undelivered('busy', 'full'), new Undelivered('busy', 'full'))
+  come(0, 3)
+  for (let i = 0; i < 3; i++) {
+    await turns()
+    await fake.clock.move(50)
+  }
+  t.same(got, [values(0, 3), values(0, 3), values(0, 3)])
+  t.match(made.status!(), { redelivered: 0, dropped: 0 })
+  t.same(fake.logged, [])
   await made.close()
   t.same(fake.commits, [[{ topic: 't', partition: 0, offset: 3 }]])
 })

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import t from 'tap'
 import { Budget } from '../../../streams/budget.ts'
 import type { Message } from '../../../streams/message.ts'
-import { Undelivered } from '../../../streams/undelivered.ts'
+import { type Reason, Undelivered } from '../../../streams/undelivered.ts'
 import { front, type Said, until } from './front.ts'
 import { made, type Wanted } from './sink.ts'
 
@@ -430,6 +430,59 @@ t.test('each message of a repeated request has an idempotency key of its own', a
     sink.messages.map(message => header(message, 'idempotency-key')),
     [['k#0'], ['k#1']]
   )
+})
+
+t.test('a repeat of a request that arrived in part sends what is missing, and tells of all', async t => {
+  const { post, sink, producer } = await serving(t, { options: { return: 'record' } })
+  const headers = { 'Content-Type': 'application/x-ndjson', 'Idempotency-Key': 'k' }
+  const bad = new Map<string, Reason>([
+    ['b', 'unavailable'],
+    ['c', 'too_large'],
+    ['d', 'busy']
+  ])
+  let offset = 0
+  sink.behave = ([one]) => {
+    const reason = bad.get(String(one!.value))
+    if (reason !== undefined) throw new Undelivered(reason, 'no')
+    return [{ topic: 't', partition: 0, offset: offset++, timestamp: 1 }]
+  }
+  const sent = () => sink.messages.splice(0).map(({ value }) => String(value))
+  t.equal((await post('a\nb\nc\nd\ne', headers)).status, 503)
+  t.same(sent(), ['a', 'b', 'c', 'd', 'e'])
+  t.equal((await post('a\nb', headers)).status, 422, 'another request')
+  bad.delete('b')
+  t.equal((await post('a\nb\nc\nd\ne', headers)).status, 503)
+  t.same(sent(), ['b', 'd'])
+  bad.delete('d')
+  const last = await post('a\nb\nc\nd\ne', headers)
+  t.same(sent(), ['d'])
+  t.equal(last.status, 413)
+  t.match(await last.json(), [
+    { offset: 0 },
+    { offset: 2 },
+    { error: { code: 'body_too_large' } },
+    { offset: 3 },
+    { offset: 1 }
+  ])
+  t.equal(producer.produced(), 4)
+  const again = await post('a\nb\nc\nd\ne', headers)
+  t.equal(again.headers.get('svc-idempotent-replay'), 'true')
+  t.same(sent(), [])
+})
+
+t.test('what another side says of a message stands in the log alone', async t => {
+  const { post, sink, log } = await serving(t)
+  sink.behave = () => {
+    throw new Undelivered('invalid', 'kafka://secret: INVALID_RECORD', { isForeign: true })
+  }
+  const answer = await post('x')
+  t.equal(answer.status, 422)
+  t.same(await answer.json(), { error: 'the message was refused' })
+  t.match(log, [{ fields: { cause: /INVALID_RECORD/ } }])
+  sink.behave = () => {
+    throw new Undelivered('rejected', 'answered 410')
+  }
+  t.equal((await post('x')).status, 502)
 })
 
 t.test('the name of that header is an option, and empty there is none', async t => {

@@ -27,6 +27,18 @@ t.test('one tries, others wait, and what is final is kept for its time', async t
   t.equal(remembered.claim('a', 'y', never), 'yours', 'what is not final is forgotten')
 })
 
+t.test('of a request that arrived in part, the part is told to whoever tries again', async t => {
+  const remembered = rememberedMemory(handClock())
+  remembered.claim('a', 'x', never)
+  const partial = { results: ['delivered' as const, null] }
+  remembered.settle('a', null, partial)
+  t.equal(remembered.claim('a', 'y', never), 'other')
+  t.equal(remembered.claim('a', 'x', never), partial)
+  t.equal(remembered.claim('a', 'x', never), 'waiting', 'it is under way')
+  remembered.settle('a', ok, partial)
+  t.equal(remembered.claim('a', 'x', never), ok)
+})
+
 t.test('entries, bytes and waiters are bounded', async t => {
   const few = rememberedMemory(handClock(), { ageMs: 1000, entries: 2, bytes: 1_000_000 })
   for (const id of ['a', 'b', 'c']) {
