@@ -1,12 +1,18 @@
 import type { Produce } from '../../broker.ts'
 import { type Placed, sizeOf } from '../../message.ts'
 import { type Reason, Undelivered } from '../../undelivered.ts'
-import type { Lane } from './lane.ts'
+
+/** Where a call waits for its turn. */
+interface Line {
+  readonly room: { add(call: { readonly size: number; readonly count: number }, sign: 1 | -1): void }
+  /** Lets go of calls that nobody waits for any more. */
+  forgetSettled(): void
+}
 
 /** One call of `produce` on its way. */
 export class Call {
   readonly what: Produce
-  readonly lane: Lane
+  readonly lane: Line
   readonly size: number
   readonly promise: Promise<readonly Placed[]>
   /** Part of it has left this process; what became of it is not known yet. */
@@ -20,7 +26,7 @@ export class Call {
   #reject!: (fault: Undelivered) => void
   readonly #settled: (call: Call) => void
 
-  constructor(what: Produce, lane: Lane, settled: (call: Call) => void) {
+  constructor(what: Produce, lane: Line, settled: (call: Call) => void) {
     this.what = what
     this.lane = lane
     this.#left = what.messages.length

@@ -88,7 +88,7 @@ export class Producing {
   readonly #expire = (): void => {
     this.#alarm = null
     const now = this.#cluster.clock.now()
-    const late = new Set<Lane>()
+    const late = new Set<Call['lane']>()
     let next = Number.POSITIVE_INFINITY
     for (const call of this.#calls) {
       if (call.what.deadline > now) {
