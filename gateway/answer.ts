@@ -5,6 +5,8 @@ import type { Refusal } from './refusals.ts'
 export function answer(x: Exchange, status: number, pairs: string[], body: Buffer | null): void {
   const { res } = x
   if (body !== null) pairs.push('Content-Length', String(body.length))
+  // Else Node would announce chunks for nothing.
+  else if (status !== 204 && status !== 304 && x.method !== 'HEAD') pairs.push('Content-Length', '0')
   const { heads } = x.route
   for (let i = 0; i < heads.length; i++) heads[i]!(x, status, pairs)
   unread(x)

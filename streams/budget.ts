@@ -19,6 +19,11 @@ export class Budget {
     return this.#used >= this.#most - this.windows.used
   }
 
+  /** What could be read again later takes no more: the rest is for what clients send. */
+  get isHalfFull(): boolean {
+    return this.#used >= (this.#most - this.windows.used) / 2
+  }
+
   get used(): number {
     return this.#used
   }

@@ -11,7 +11,7 @@ import type { DeliveryOptions } from './options.ts'
 import type { EndpointKind } from './plan.ts'
 import { clientFilter } from './processors/clientFilter.ts'
 import { template } from './processors/template.ts'
-import { nos } from './refusals.ts'
+import { no, nos } from './refusals.ts'
 import { Undelivered } from './undelivered.ts'
 
 /** Groups of one stream whose name holds a variable: each has its own place in the topics. */
@@ -19,6 +19,8 @@ const MOST_GROUPS = 1000
 const GROUP = /^[\w.:@$#%+=~-]{1,249}$/
 /** How long a message may take to the dead-letter topic. */
 const DEAD_LETTER_MS = 10_000
+
+const noGroup = no('stream_group', 403, 'No group of this stream is meant for you')
 
 export interface DeliveryGiven extends Omit<HubGiven, 'sources' | 'deadLetter' | 'process'> {
   /** The groups of these are texts with variables. */
@@ -59,7 +61,7 @@ export class Delivery {
   serve(kind: Exclude<EndpointKind, 'produce' | 'produce_websocket'>, call: Call): void {
     const { clients, api, stream } = this.#given
     const hub = this.#hubOf(call)
-    if (hub === null) return call.refuse(this.#isClosing ? nos.draining : nos.badRequest)
+    if (hub === null) return call.refuse(this.#isClosing ? nos.draining : noGroup)
     if (kind === 'acknowledge') return clients.acknowledge(call, hub)
     const wants = clientFilter(this.#options.filter, call)
     const filter = wants === null ? null : ({ record }: { readonly record: Arrived }) => wants(record)

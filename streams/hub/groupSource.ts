@@ -8,7 +8,7 @@ import { within } from './within.ts'
 /** Longest wait for the last commit of a membership, and for its end. */
 const LAST_COMMIT_MS = 2000
 const LEAVE_MS = 10_000
-/** While the process's budget is full, it is asked so often. */
+/** While too much of the process's budget is used, it is asked so often. */
 const BUDGET_MS = 100
 /** How old the ends of partitions may be that are not read at the moment, when somebody asks. */
 const HIGH_AGE_MS = 5000
@@ -277,7 +277,7 @@ export class GroupSource {
 
   #pace(queue: PartitionQueue): void {
     const isTooMuch = this.#isTooMuch(queue)
-    if (isTooMuch && this.#given.budget.isFull && !this.#host.isStill) this.#watchBudget()
+    if (isTooMuch && this.#given.budget.isHalfFull && !this.#host.isStill) this.#watchBudget()
     if (isTooMuch === queue.isPaused) return
     queue.isPaused = isTooMuch
     if (isTooMuch) this.#reading?.pause(queue.place)
@@ -287,6 +287,8 @@ export class GroupSource {
   #isTooMuch({ waiting, bytes, isPaused }: PartitionQueue): boolean {
     const { bufferMessages, bufferBytes, budget } = this.#given
     if (this.#host.isStill || this.#leaving !== null || budget.isFull) return true
+    // The broker keeps what is not read. Whose clients took everything reads on beside others that are stuck.
+    if (budget.isHalfFull && waiting > 0) return true
     if (isPaused) return waiting > bufferMessages / 2 || bytes > bufferBytes / 2
     return waiting >= bufferMessages || bytes >= bufferBytes
   }
