@@ -20,7 +20,7 @@ const GROUP = /^[\w.:@$#%+=~-]{1,249}$/
 /** How long a message may take to the dead-letter topic. */
 const DEAD_LETTER_MS = 10_000
 
-const noGroup = no('stream_group', 403, 'No group of this stream is meant for you')
+const noGroup = no('stream_group', 400, 'This request names no group of the stream')
 
 export interface DeliveryGiven extends Omit<HubGiven, 'sources' | 'deadLetter' | 'process'> {
   /** The groups of these are texts with variables. */
