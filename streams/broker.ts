@@ -57,7 +57,10 @@ export interface Taker {
   assigned(positions: readonly Position[]): void
   /** Records of one partition in order of their offsets; never one below the position. `high`: offset of the next record to come. */
   records(place: Place, records: readonly Arrived[], high: number): void
-  /** History is gone: what lies from `from` up to `to` cannot be read any more. */
+  /**
+   * History is gone: what lies from `from` up to `to` cannot be read any more. Both the same, below what came before: the log was made
+   * anew, or has lost its end, and is read from there.
+   */
   gap(place: Place, from: number, to: number): void
   /** Reading stands still, with the reason for the log; null: it goes on. The broker tries again by itself. */
   state(fault: string | null): void

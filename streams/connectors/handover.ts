@@ -158,6 +158,7 @@ export class Handover {
       return this.#later(left, head, cause)
     }
     left.size = left.messages.length
+    const refused = part[each.findIndex(fate => fate instanceof Undelivered && fate.reason !== 'busy')] ?? head
     const gone = new Set<number>()
     for (const [at, fate] of each.entries()) {
       const i = part[at]!
@@ -172,7 +173,8 @@ export class Handover {
     const isSame = left.indexes[0] === head
     if (!isSame) left.failures = 0
     // What comes next may fail at once too: only what has failed, or stands still, waits.
-    if (left.tried[left.indexes[0]!] || left.indexes.length === before) return this.#later(left, head, cause)
+    if (left.tried[left.indexes[0]!] || left.indexes.length === before)
+      return this.#later(left, gone.has(refused) ? left.indexes[0]! : refused, cause)
     return 0
   }
 

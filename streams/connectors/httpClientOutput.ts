@@ -1,7 +1,8 @@
 import { HttpClientOutput } from '../../config/shape/stream.ts'
 import type { Call } from '../call.ts'
 import type { Connector, ConnectorTools, Output, OutputKind } from '../connector.ts'
-import type { Message, Placed } from '../message.ts'
+import { seldom } from '../hub/seldom.ts'
+import type { Arrived, Message, Placed } from '../message.ts'
 import { type Fate, Undelivered } from '../undelivered.ts'
 import {
   type ClientOptions,
@@ -49,6 +50,7 @@ class Webhook implements Output {
   readonly #waits = new Set<() => void>()
   /** Messages that wait until a request may begin, in their order. */
   readonly #turns = new Set<(isMine: boolean) => void>()
+  readonly #refused: (why: string, where: Partial<Arrived>) => void
   #underWay = 0
   #fault: string | null = null
   #isClosed = false
@@ -60,6 +62,8 @@ class Webhook implements Output {
     this.#tools = tools
     this.#retries = retriesOf(given)
     this.#timeoutMs = timeoutOf(given)
+    const { log, clock, api, stream } = tools
+    this.#refused = seldom(log, clock, 'webhook does not take a message, which is tried again', { api_id: api, stream })
   }
 
   async send(messages: readonly Message[], call: Call | null, deadline: number): Promise<readonly (Placed | null)[]> {
@@ -130,6 +134,8 @@ class Webhook implements Output {
       // Without a connection a caller hears at once that it is safe to try again, instead of waiting for a dead webhook.
       if (isLast || (call !== null && isUnsent(failure)))
         return isUnknown ? new Undelivered('unknown', failure.message, { cause: failure }) : failure
+      // A caller is told; of a source's message nobody would hear until its tries are over.
+      if (call === null) this.#refused(failure.message, whereOf(message))
       await this.#wait(wait)
     }
   }
@@ -202,4 +208,9 @@ function carried({ headers }: Message): Record<string, string> {
   for (const [name, value] of headers)
     if (CARRIED.includes(name.toLowerCase())) pairs[name.toLowerCase()] = headerText(value.toString('latin1'))
   return pairs
+}
+
+/** Of one that a broker brought. */
+function whereOf({ topic, partition, offset }: Message & Partial<Arrived>): Partial<Arrived> {
+  return topic === undefined ? {} : { topic, partition: partition!, offset: offset! }
 }

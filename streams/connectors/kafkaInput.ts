@@ -71,7 +71,8 @@ class Reader implements Input, Taker {
     for (const { topic, partition, offset } of positions) {
       const name = nameOf({ topic, partition })
       const lane = this.#lanes.get(name)
-      if (lane === undefined) this.#lanes.set(name, new Lane({ topic, partition }, offset, this.#handover()))
+      // Below its commit: the log was made anew.
+      if (lane === undefined || offset < lane.committed) this.#begin({ topic, partition, offset })
       else {
         lane.readFrom(offset)
         this.#throttle(lane)
@@ -89,7 +90,17 @@ class Reader implements Input, Taker {
   }
 
   gap({ topic, partition }: Place, from: number, to: number): void {
+    const lane = this.#lanes.get(nameOf({ topic, partition }))
+    if (lane !== undefined && from === to && to < lane.end) this.#begin({ topic, partition, offset: to })
     this.#tools.log.warn('records are gone before they were read', { ...this.#name(), topic, partition, from, to })
+  }
+
+  /** Reads a partition that is new to it, or whose history is another one. */
+  #begin({ topic, partition, offset }: Position): void {
+    const name = nameOf({ topic, partition })
+    const old = this.#lanes.get(name)
+    this.#lanes.set(name, new Lane({ topic, partition }, offset, this.#handover()))
+    if (old !== undefined) this.#leave(old)
   }
 
   state(fault: string | null): void {

@@ -35,13 +35,18 @@ export class Lane {
     return this.#queue.length - this.#head
   }
 
+  /** Behind the last record that came. */
+  get end(): number {
+    return Math.max(this.taken, (this.#queue.at(-1)?.offset ?? -1) + 1)
+  }
+
   get bytes(): number {
     return this.#bytes
   }
 
   /** Those that are here already are left out: a broker that comes back reads again from the last commit. */
   add(records: readonly Arrived[]): void {
-    let next = Math.max(this.taken, (this.#queue.at(-1)?.offset ?? -1) + 1)
+    let next = this.end
     for (const record of records) {
       if (record.offset < next) continue
       next = record.offset + 1

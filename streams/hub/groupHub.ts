@@ -30,6 +30,8 @@ class GroupHub implements SharedHub, SourceHost, DispatchHost {
   #seats = 0
   #logged: HubStatus['state'] = 'idle'
   #lastError: string | null = null
+  /** Why sources stood still when one told last; null: they do not. */
+  #standing: string | null = null
   #cancelIdle: (() => void) | null = null
   #isClosing = false
   #closing: Promise<void> | null = null
@@ -131,7 +133,14 @@ class GroupHub implements SharedHub, SourceHost, DispatchHost {
   changed(): void {
     const state = this.#state()
     const fault = this.#sources.find(source => source.fault !== null)?.fault ?? null
-    if (fault !== null) this.#lastError = fault
+    if (fault !== null) {
+      this.#lastError = fault
+      this.#standing = fault
+    } else if (this.#standing !== null) {
+      // What is over is no trouble any more; what came of messages stays.
+      if (this.#lastError === this.#standing) this.#lastError = null
+      this.#standing = null
+    }
     if (state === this.#logged) return
     this.#logged = state
     const fields = { ...this.#fields, state, partitions: this.#queues().length }

@@ -267,7 +267,13 @@ export class GroupSource {
   }
 
   #gap({ topic, partition }: Place, from: number, to: number): void {
-    const queue = this.queues.get(keyOf(topic, partition))
+    const key = keyOf(topic, partition)
+    const queue = this.queues.get(key)
+    if (queue !== undefined && from === to && to < queue.end) {
+      // Another history: what was read of the old one says nothing of its offsets.
+      this.#lose(key, queue)
+      return this.#gain({ topic, partition, offset: to })
+    }
     if (queue === undefined || to <= queue.end) return
     const missing = to - Math.max(from, queue.end)
     queue.end = to

@@ -320,6 +320,29 @@ t.test('while the broker is well', async t => {
     t.same(await next.until(1), ['d'])
     t.match(await statusOf(gw, 'out', 'gone'), { dropped: 2, state: 'active', last_error: /2 messages/ })
   })
+
+  t.test('a topic that is deleted and made again is read from its beginning by all', { buffered: true }, async t => {
+    await server.topic('remade')
+    const apis = [feed('remade'), feed('remade-all', { topic: 'remade', output: { mode: 'broadcast' } })]
+    const gw = await gateway(t, { settings: streamsOn(), apis })
+    const clients = [await sse(t, gw, '/remade/sse'), await sse(t, gw, '/remade-all/sse')]
+    const states = () => Promise.all(['remade', 'remade-all'].map(async api => (await statusOf(gw, 'out', api)).state))
+    await until(async () => (await states()).every(state => state === 'active'), 'both read')
+    for (const value of [...Array(20).keys()]) t.equal((await post(gw, '/remade/in', String(value))).status, 200)
+    for (const client of clients) await client.until(20)
+    await (await server.admin()).deleteTopics({ topics: ['remade'] })
+    await until(async () => (await states()).every(state => state === 'degraded'), 'it is missed')
+    await server.topic('remade')
+    const sent: string[] = []
+    await until(async () => {
+      const value = `new${sent.length}`
+      if ((await post(gw, '/remade/in', value)).status === 200) sent.push(value)
+      return sent.length === 5
+    }, 'it takes messages again')
+    const has = () => clients.every(client => sent.every(value => client.texts().includes(value)))
+    await until(has, 'all of the new ones came')
+    t.match(await statusOf(gw, 'out', 'remade'), { state: 'active', last_error: null })
+  })
 })
 
 t.test('poison never stops a stream: unreadable records, null, 1 MiB, bytes that are no text', async t => {

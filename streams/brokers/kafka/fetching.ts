@@ -291,6 +291,7 @@ export class Fetching {
       // The topic was made anew, or its end was lost: it is another history.
       this.#log.warn('kafka partition ends before the position', { topic, partition, position: from, end: high })
       slot.offset = low
+      this.#to.gap(slot, low, low)
       this.#moved()
     }
   }

@@ -189,6 +189,12 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
     this.#place(member, member.vector!)
   }
 
+  moved(member: Member): void {
+    member.catchUp?.close()
+    member.catchUp = null
+    this.#place(member, member.vector!)
+  }
+
   yields(member: Member): void {
     if (!this.#readers.hasLine) return
     const vector = member.vector!
@@ -304,16 +310,23 @@ export class Broadcast implements Seats, IntakeListener, FanOutHost, CatchUpHost
   async #checkEnd(member: Member, vector: Vector): Promise<void> {
     const { given, parts } = this
     const beyond = parts.list.filter(part => (vector[part.index] ?? 0) > part.next)
+    let isLost = false
     try {
       for (const { source, topic } of beyond)
         for (const span of await given.sources[source]!.broker.spans(topic)) {
           const part = parts.get(source, span)
           if (part === null || member.isGone || member.had !== vector || (vector[part.index] ?? 0) <= span.high)
             continue
-          vector[part.index] = 0
-          member.miss(-1)
-          this.#fanOut.queue(member)
+          vector[part.index] = span.low
+          isLost = true
         }
+      if (!isLost || member.isGone) return
+      // What the new history holds by now is for it too.
+      this.#fanOut.serving.detach(member)
+      member.had = null
+      member.miss(-1)
+      this.#place(member, vector)
+      this.#fanOut.queue(member)
     } catch (error) {
       this.tally.fault = error instanceof Error ? error.message : String(error)
       this.#retry(() => {

@@ -19,6 +19,8 @@ interface Round {
 
 export interface FanOutHost extends ServingHost {
   readonly intake: Intake
+  /** What it stood on is no more: it goes on from `member.vector`. */
+  moved(member: Member): void
 }
 
 /**
@@ -159,7 +161,8 @@ export class FanOut {
       const part = intake.part!
       const { record } = intake
       if (record === null) {
-        this.#lost(part, intake.lostTo)
+        if (intake.isAnew) this.#anew(part, intake.lostTo)
+        else this.#lost(part, intake.lostTo)
         break
       }
       part.next = record.offset + 1
@@ -249,6 +252,35 @@ export class FanOut {
       if (member === null || member.position === NOWHERE) continue
       if (member.had !== null && (member.had[part.index] ?? 0) >= to) continue
       member.miss(to - from)
+      this.queue(member)
+    }
+  }
+
+  /**
+   * Another history of a partition, whose offsets say nothing about those of the old one. The window gives way as a whole; what somebody still
+   * waits for of other partitions comes from the broker.
+   */
+  #anew(part: Part, to: number): void {
+    const moved: Member[] = []
+    for (const member of this.#members) {
+      if (member === null || (member.position === NOWHERE && member.vector === null)) continue
+      const vector = member.position === NOWHERE ? [...member.vector!] : [...this.serving.vectorOf(member)]
+      vector[part.index] = to
+      this.serving.detach(member)
+      member.backlog?.clear()
+      member.vector = vector
+      member.had = null
+      member.miss(-1)
+      moved.push(member)
+    }
+    this.#host.window.empty()
+    part.begin = to
+    part.next = to
+    part.high = to
+    part.floor = to
+    for (const member of moved) {
+      // One that waited may have had its turn by what another one left.
+      if (!member.isGone && member.position === NOWHERE && member.vector !== null) this.#host.moved(member)
       this.queue(member)
     }
   }

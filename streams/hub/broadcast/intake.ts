@@ -7,14 +7,15 @@ import type { Part, Parts, Vector } from './parts.ts'
 const SHORTEST_RETRY_MS = 1000
 const LONGEST_RETRY_MS = 30_000
 
-/** Records of one partition as they came, or history that is gone. */
+/** Records of one partition as they came, history that is gone, or where another history begins. */
 interface Arrival {
   readonly part: Part
   readonly records: readonly Arrived[]
   /** Of the next to be taken. */
   index: number
-  /** Behind history that is gone; -1: these are records. */
+  /** Behind history that is gone, or where another one begins; -1: these are records. */
   readonly to: number
+  readonly isAnew: boolean
 }
 
 /** Whom an intake tells. */
@@ -45,9 +46,10 @@ export class Intake {
   readonly since: Vector = []
   /** What `next` came to. */
   part: Part | null = null
-  /** Null: history is gone up to `lostTo`. */
+  /** Null: history is gone up to `lostTo`, or begins anew there. */
   record: Arrived | null = null
   lostTo = -1
+  isAnew = false
   /** Why positions could not be found out. */
   #fault: string | null = null
 
@@ -70,7 +72,7 @@ export class Intake {
     return waiting
   }
 
-  /** What comes next is history that is gone. */
+  /** What comes next is history that is gone, or another one. */
   get isAtLoss(): boolean {
     return (this.#inbox.peek()?.to ?? -1) !== -1
   }
@@ -79,9 +81,10 @@ export class Intake {
   next(): boolean {
     const arrival = this.#inbox.peek()
     if (arrival === undefined) return false
-    const { part, records, to } = arrival
+    const { part, records, to, isAnew } = arrival
     this.part = part
     this.lostTo = to
+    this.isAnew = isAnew
     this.record = records[arrival.index++] ?? null
     if (arrival.index >= records.length) this.#inbox.shift()
     if (this.record === null) return true
@@ -166,7 +169,11 @@ export class Intake {
     return {
       assigned: (positions: readonly Position[]) => {
         if (this.#isClosed) return
-        for (const position of positions) this.#parts.add(source, position, position.offset, position.offset)
+        for (const position of positions) {
+          const part = this.#parts.get(source, position)
+          if (part === null) this.#parts.add(source, position, position.offset, position.offset)
+          else if (position.offset < part.received) this.#anew(part, position.offset)
+        }
       },
       records: (place: Place, records: readonly Arrived[], high: number) => this.#records(source, place, records, high),
       gap: (place: Place, _from: number, to: number) => this.#gap(source, place, to),
@@ -187,7 +194,7 @@ export class Intake {
     if (fresh.length === 0) return
     part.received = fresh.at(-1)!.offset + 1
     this.#counted(part, fresh.length, bytesOf(fresh))
-    this.#inbox.push({ part, records: fresh, index: 0, to: -1 })
+    this.#inbox.push({ part, records: fresh, index: 0, to: -1, isAnew: false })
     this.#flow(part)
     this.#listener.arrived()
   }
@@ -196,7 +203,17 @@ export class Intake {
     const part = this.#parts.get(source, place)
     if (part === null || this.#isClosed || to <= part.received) return
     part.received = to
-    this.#inbox.push({ part, records: [], index: 0, to })
+    this.#inbox.push({ part, records: [], index: 0, to, isAnew: false })
+    this.#listener.arrived()
+  }
+
+  /** A broker that goes back reads another history: the topic was made anew, or has lost its end. */
+  #anew(part: Part, to: number): void {
+    const { api, stream, log } = this.#given
+    const { topic, partition, received } = part
+    log.warn('broadcast partition begins anew', { api_id: api, stream, topic, partition, position: received, to })
+    part.received = to
+    this.#inbox.push({ part, records: [], index: 0, to, isAnew: true })
     this.#listener.arrived()
   }
 

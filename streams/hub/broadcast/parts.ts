@@ -19,7 +19,7 @@ export class Part implements Place {
   readonly partition: number
   readonly index: number
   /** Where the live tail began: those who wanted the newest begin here. */
-  readonly begin: number
+  begin: number
   /** The next record to come from the broker. */
   received: number
   /** Below it, all has entered the window or was filtered out. */

@@ -197,20 +197,25 @@ export class Serving {
   serve(member: Member): number {
     member.isQueued = false
     if (member.isGone) return 0
-    if (member.catchUp !== null) return 1 + member.catchUp.serve()
+    if (member.catchUp !== null) {
+      if (member.missed !== 0 && this.hasRoom(member)) this.#tellMissed(member, member.catchUp.cursor())
+      return 1 + (member.catchUp?.serve() ?? 0)
+    }
     if (member.position === NOWHERE || !this.hasRoom(member)) return 1
     const { window } = this.#host
     if (member.position < window.first && (member.backlog === null || !member.isLive) && !this.#jumped(member)) return 1
-    if (member.missed !== 0) {
-      const { missed } = member
-      member.missed = 0
-      member.client.gap(missed, this.cursorOf(member) ?? '')
-    }
+    if (member.missed !== 0) this.#tellMissed(member, this.cursorOf(member))
     const cost = this.#handOut(member)
     if (member.isGone) return cost
     member.client.flush()
     if (!member.isGone && member.position !== NOWHERE) this.#settle(member)
     return cost
+  }
+
+  #tellMissed(member: Member, cursor: string | null): void {
+    const { missed } = member
+    member.missed = 0
+    member.client.gap(missed, cursor ?? '')
   }
 
   #handOut(member: Member): number {

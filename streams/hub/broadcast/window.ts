@@ -76,11 +76,22 @@ export class Window {
   /** From which sequence number on it may keep them; `evict` must follow with it. */
   surplus(now: number): number {
     const { windows } = this.#budget
+    return this.#giveUp(
+      entry => this.#over > 0 || entry.at <= now - this.#bounds.ageMs || windows.isTooMuch(this.#bytes)
+    )
+  }
+
+  /** Keeps nothing of what came so far. */
+  empty(): void {
+    this.evict(this.#giveUp(() => true))
+  }
+
+  #giveUp(isSurplus: (entry: Entry) => boolean): number {
     let seq = this.first
     for (; seq < this.next; seq++) {
       const entry = this.at(seq)
       const { part, size } = entry
-      if (this.#over === 0 && entry.at > now - this.#bounds.ageMs && !windows.isTooMuch(this.#bytes)) break
+      if (!isSurplus(entry)) break
       const wasOver = this.#isOver(part)
       part.kept--
       part.keptBytes -= size

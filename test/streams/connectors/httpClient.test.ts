@@ -440,3 +440,25 @@ t.test('TLS: an unknown authority is refused, a named one is believed, and a cli
   }
   t.same(shown, ['undefined', 'undefined', 'gateway'])
 })
+
+t.test('the first refusal of a source’s message is told with its place; a caller’s is its own matter', async t => {
+  const { url } = await server(t, (res, { body }) => res.writeHead(body === 'r5' ? 500 : 200).end())
+  const lines: object[] = []
+  const log = {
+    debug() {},
+    info() {},
+    error() {},
+    warn: (msg: string, fields?: object) => lines.push({ msg, ...fields })
+  }
+  const output = httpClientOutput.open(connector('http_client', { url, retry_period: '1ms', max_in_flight: 1 }), {
+    ...world(),
+    log
+  })
+  t.teardown(() => output.close())
+  const records = [0, 1, 5, 6].map(offset => ({ ...message(`r${offset}`), topic: 'orders', partition: 3, offset }))
+  await output.send(records, caller({}), soon()).catch(() => {})
+  t.same(lines, [])
+  for (let i = 0; i < 2; i++) t.equal(await reason(output.send(records, null, soon())), 'unknown')
+  t.equal(lines.length, 1)
+  t.match(lines, [{ topic: 'orders', partition: 3, offset: 5, reason: 'answered 500' }])
+})

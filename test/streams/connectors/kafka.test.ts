@@ -362,6 +362,32 @@ t.test('without replays what the receiver refused is dropped, what it never saw 
   }
 })
 
+t.test('a topic that was made anew is handed on from its beginning, committed before or not', async t => {
+  for (const isCommitted of [false, true]) {
+    const { made, fake, got, come, taker } = input()
+    come(0, 3)
+    await turns()
+    if (isCommitted) await fake.clock.move(1000)
+    else taker.gap({ topic: 't', partition: 0 }, 0, 0)
+    taker.assigned([{ topic: 't', partition: 0, offset: 0 }])
+    come(0, 2)
+    await turns()
+    t.same(got, [values(0, 3), values(0, 2)])
+    await made.close()
+    t.same(fake.commits.at(-1), [{ topic: 't', partition: 0, offset: 2 }])
+  }
+})
+
+t.test('the log names the message that was refused, not the first one of its batch', async t => {
+  const { made, fake, answers, come } = input()
+  const refused = new Undelivered('unknown', 'answered 500')
+  answers.push(new Undelivered('unknown', 'answered 500', { each: [null, null, refused, undefined] }))
+  come(0, 4)
+  await turns()
+  t.match(fake.logged, [[/tried again/, { partition: 0, offset: 2 }]])
+  await made.close()
+})
+
 t.test('what waits for a bound of ours is offered whole, and counts as no failure', async t => {
   const { made, fake, got, answers, come } = input({ auto_replay_nacks: false })
   answers.push(new Undelivered('busy', 'full'), new Undelivered('busy', 'full'))

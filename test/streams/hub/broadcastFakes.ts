@@ -166,6 +166,15 @@ export class LogBroker implements Broker {
     log.records = log.records.filter(({ offset }) => offset >= low)
   }
 
+  /** The topic was deleted and made again: who reads goes back to its beginning. */
+  remake(): void {
+    for (const log of this.logs.values()) Object.assign(log, { low: 0, high: 0, records: [] })
+    for (const reading of [...this.readings]) {
+      for (const name of reading.positions.keys()) reading.positions.set(name, 0)
+      reading.assigned()
+    }
+  }
+
   pump(): void {
     for (const reading of [...this.readings]) reading.pump()
   }

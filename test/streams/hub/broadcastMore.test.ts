@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { Position, Span } from '../../../streams/broker.ts'
+import type { From } from '../../../streams/hub/hub.ts'
 import { Listener, LogBroker, numbers, running, stand, turns, until } from './broadcastFakes.ts'
 
 /** A broker whose answers come when they are let go: each tells what was so when it was asked. */
@@ -299,4 +300,73 @@ t.test('one that reads history slowly gives its place to those who wait, and los
   await until(() => slow.got.length === 199)
   t.same(slow.got, numbers(199, 1))
   t.equal(broker.readings.size, 1)
+})
+
+t.test('a topic that is made anew begins anew for everybody: told as a gap, and nothing of it is missing', async t => {
+  const broker = new LogBroker(2)
+  const { hub, first, budget } = await running(broker)
+  const filtered = new Listener({ wants: ({ record }) => String(record.value) !== 'new1' })
+  const stopped = new Listener({ room: 0 })
+  const poll = new Listener({ transport: 'poll' })
+  for (const client of [filtered, stopped, poll]) client.join(hub)
+  broker.put(0, ...numbers(50))
+  broker.put(1, ...numbers(50, 50))
+  await until(() => [first, filtered, poll].every(({ got }) => got.length === 100))
+  const old = first.id!
+  broker.remake()
+  await until(() => first.gaps.length === 2)
+  broker.put(0, 'new0', 'new1')
+  await until(() => first.got.includes('new1'))
+  const place = first.id!
+  broker.put(1, 'new2')
+  const told = ['gap:-1', 'gap:-1', 'new0', 'new1', 'new2']
+  await until(() => first.got.includes('new2'))
+  await turns(20)
+  t.same(first.got.slice(100), told)
+  t.same(filtered.got.slice(100), told.toSpliced(3, 1))
+  t.same(poll.got.slice(100), told)
+  stopped.open()
+  await until(() => stopped.got.includes('new2'))
+  t.same(stopped.got, ['gap:-1', 'new0', 'new1', 'new2'])
+  const rows: (readonly [string, From, string[]])[] = [
+    ['a cursor of the old history', { cursor: old }, ['gap:-1', 'new0', 'new1', 'new2']],
+    ['the cursor of the gap', { cursor: first.gaps[1]!.cursor }, ['new0', 'new1', 'new2']],
+    ['a cursor of the new one', { cursor: place }, ['new2']],
+    ['the oldest', 'earliest', ['new0', 'new1', 'new2']],
+    ['the newest', 'latest', []]
+  ]
+  const clients = rows.map(([, from]) => {
+    const client = new Listener()
+    t.equal(client.join(hub, from), null)
+    return client
+  })
+  await turns(40)
+  broker.put(0, 'live')
+  await until(() => clients.every(({ got }) => got.includes('live')))
+  rows.forEach(([name, , expected], i) => {
+    t.same([...clients[i]!.got].sort(), [...expected, 'live'].sort(), name)
+  })
+  t.equal(hub.status().lag, 0)
+  await hub.close('disabled', 0)
+  t.same([budget.used, budget.windows.used], [0, 0])
+})
+
+t.test('one that reads history while a topic is made anew goes on with the new one', async t => {
+  const broker = new LogBroker()
+  const options = { window: { messages: 5, bytes: 1e6, ageMs: 1e6 }, queue: queue(5) }
+  const { hub, first } = await running(broker, { options, readers: 1 })
+  broker.put(0, ...numbers(200))
+  await until(() => first.got.length === 200)
+  const cursor = first.items[9]!.cursor!
+  const [reads, waits] = [new Listener({ room: 10 }), new Listener()]
+  for (const client of [reads, waits]) client.join(hub, { cursor })
+  await until(() => reads.got.length === 10)
+  broker.remake()
+  await until(() => first.gaps.length === 1)
+  broker.put(0, ...numbers(20, 1000))
+  await until(() => waits.got.length === 21)
+  t.same(waits.got, ['gap:-1', ...numbers(20, 1000)])
+  reads.open()
+  await until(() => reads.got.length === 31)
+  t.same(reads.got, [...numbers(10, 10), 'gap:-1', ...numbers(20, 1000)])
 })
