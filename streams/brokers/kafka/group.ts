@@ -78,15 +78,20 @@ export class Group implements Reading {
     this.#link?.close()
     const node = this.#linkNode
     if (this.#memberId === '' || node === null || node.fault !== null) return
+    let cancel = () => {}
     try {
       const link = await node.shared('ask')
       const asked = { groupId: this.#how.group, memberId: this.#memberId }
       const left = link.call('LeaveGroup', asked, 5_000, { isUnchecked: true })
       // Nobody waits longer, but the connection belongs to others too.
-      const late = new Promise<void>(resolve => this.#cluster.clock.after(1_000, resolve))
+      const late = new Promise<void>(resolve => {
+        cancel = this.#cluster.clock.after(1_000, resolve)
+      })
       await Promise.race([left, late])
     } catch {
       // The group notices when the session is over.
+    } finally {
+      cancel()
     }
   }
 
