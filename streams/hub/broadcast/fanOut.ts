@@ -5,8 +5,11 @@ import { type Member, NOWHERE } from './member.ts'
 import type { Part } from './parts.ts'
 import { MESSAGES_A_WRITE, Serving, type ServingHost } from './serving.ts'
 
-/** Client writes in one turn of the event loop, so that other traffic keeps its latency (facts/streams R22). */
-const WRITES_A_TURN = 500
+/**
+ * Client writes in one turn of the event loop, so that other traffic keeps its latency (facts/streams R22). With 500, requests beside a
+ * full fan-out to 1,000 clients had a p99 14 to 22 ms above their own; `npm run bench -- stream-beside`.
+ */
+const WRITES_A_TURN = 100
 /** So long a round waits for a majority that has no room and reads. */
 const PATIENCE_MS = 50
 
