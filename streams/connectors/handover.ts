@@ -1,13 +1,14 @@
+import { backoffMs } from '../backoff.ts'
 import type { ConnectorTools, Deliver } from '../connector.ts'
 import type { Message } from '../message.ts'
 import { Undelivered } from '../undelivered.ts'
-import { backoffMs } from './backoff.ts'
+import { within } from '../within.ts'
 import { messageOf } from './outgoing.ts'
 
 /** The same trouble is told at most so often. */
 const TELL_MS = 10_000
 /** How long `close` waits for what is under way. */
-const CLOSE_MS = 5_000
+export const CLOSE_MS = 5_000
 /** Wait for a bound of our own, which passes soon. */
 const BUSY_MS = 50
 
@@ -225,22 +226,11 @@ export class Handover {
   /** Gives up what waits, and waits a while for what is under way. */
   async close(underWay: Promise<unknown>): Promise<void> {
     this.stop()
-    await within(underWay, this.#tools)
+    await within(underWay, CLOSE_MS, this.#tools.clock)
   }
 
   #log(what: string, message: Message, fields: object): void {
     const { api, stream, log } = this.#tools
     log.warn(what, { api_id: api, stream, ...this.#where(message), ...fields })
   }
-}
-
-/** Resolves when it has ended, or after a while. */
-export function within(underWay: Promise<unknown>, { clock }: Pick<ConnectorTools, 'clock'>): Promise<void> {
-  return new Promise<void>(resolve => {
-    const cancel = clock.after(CLOSE_MS, resolve)
-    void underWay.finally(() => {
-      cancel()
-      resolve()
-    })
-  })
 }

@@ -1,8 +1,8 @@
 import { HttpClientOutput } from '../../config/shape/stream.ts'
 import type { Call } from '../call.ts'
 import type { Connector, ConnectorTools, Output, OutputKind } from '../connector.ts'
-import { seldom } from '../hub/seldom.ts'
 import type { Arrived, Message, Placed } from '../message.ts'
+import { seldom } from '../seldom.ts'
 import { type Fate, Undelivered } from '../undelivered.ts'
 import {
   type ClientOptions,

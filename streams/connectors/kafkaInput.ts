@@ -2,7 +2,8 @@ import { KafkaInput } from '../../config/shape/stream.ts'
 import type { Broker, Place, Position, Reading, Taker } from '../broker.ts'
 import type { Connector, ConnectorTools, Deliver, Input, InputKind, InputStatus } from '../connector.ts'
 import type { Arrived, Message } from '../message.ts'
-import { Handover, Tally, within } from './handover.ts'
+import { within } from '../within.ts'
+import { CLOSE_MS, Handover, Tally } from './handover.ts'
 import { type Buffering, bufferOf, checkInput, joiningOf } from './kafkaOptions.ts'
 import { Lane } from './lane.ts'
 import { messageOf } from './outgoing.ts'
@@ -111,7 +112,7 @@ class Reader implements Input, Taker {
     this.#isClosed = true
     const lanes = [...this.#lanes.values()]
     for (const { handover } of lanes) handover.stop()
-    await within(Promise.all(lanes.map(({ underWay }) => underWay)), this.#tools)
+    await within(Promise.all(lanes.map(({ underWay }) => underWay)), CLOSE_MS, this.#tools.clock)
     this.#cancelCommit?.()
     await this.#commit()
     await this.#reading!.close()

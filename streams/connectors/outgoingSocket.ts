@@ -1,7 +1,7 @@
 import type { LookupFunction } from 'node:net'
 import { type ClientOptions, WebSocket } from 'ws'
+import { backoffMs } from '../backoff.ts'
 import type { ConnectorTools, Fault } from '../connector.ts'
-import { backoffMs } from './backoff.ts'
 import type { Tls } from './credentials.ts'
 import { checkHeaders, checkText, checkUrl, checkUrlTls, messageOf, safeLookup, TOKEN, tlsOptions } from './outgoing.ts'
 

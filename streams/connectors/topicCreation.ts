@@ -1,6 +1,6 @@
 import type { Clock, Log } from '../../config/world.ts'
+import { backoffMs } from '../backoff.ts'
 import type { Broker } from '../broker.ts'
-import { backoffMs } from './backoff.ts'
 
 /** Creates a topic where it is missing, again and again until that has worked. */
 export function createdTopic(

@@ -1,11 +1,9 @@
 import type { Clock } from '../../config/world.ts'
+import { backoffMs } from '../backoff.ts'
+import { words } from '../seldom.ts'
 import { Fifo } from './fifo.ts'
 import type { HubGiven } from './hub.ts'
 import type { Entry } from './partitionQueue.ts'
-import { words } from './seldom.ts'
-
-const FIRST_WAIT_MS = 1000
-const LONGEST_WAIT_MS = 30_000
 
 export interface DeadLettersHost {
   deadLettered(entry: Entry): void
@@ -22,7 +20,7 @@ export class DeadLetters {
   #isRunning = false
   #isStopped = false
   #cancel: (() => void) | null = null
-  #wait = FIRST_WAIT_MS
+  #failures = 0
 
   constructor(send: NonNullable<HubGiven['deadLetter']>, clock: Clock, host: DeadLettersHost) {
     this.#send = send
@@ -51,7 +49,7 @@ export class DeadLetters {
           this.#later(entry, words(fault))
           break
         }
-        this.#wait = FIRST_WAIT_MS
+        this.#failures = 0
         this.#host.deadLettered(entry)
       }
       this.#waiting.shift()
@@ -62,10 +60,9 @@ export class DeadLetters {
   #later(entry: Entry, why: string): void {
     this.#host.deadLetterFailed(entry, why)
     if (this.#isStopped) return
-    this.#cancel = this.#clock.after(this.#wait, () => {
+    this.#cancel = this.#clock.after(backoffMs(this.#failures++), () => {
       this.#cancel = null
       void this.#run()
     })
-    this.#wait = Math.min(this.#wait * 2, LONGEST_WAIT_MS)
   }
 }

@@ -1,14 +1,14 @@
 import type { Fields } from '../../config/world.ts'
 import type { Place } from '../broker.ts'
 import { type No, nos } from '../refusals.ts'
+import { seldom } from '../seldom.ts'
+import { within } from '../within.ts'
 import { Dispatch, type DispatchHost } from './dispatch.ts'
 import { GroupSeat } from './groupSeat.ts'
 import { GroupSource, type SourceHost } from './groupSource.ts'
 import type { Client, Ending, From, HubGiven, HubStatus, Owner, Seat, SharedHub } from './hub.ts'
 import type { Entry, PartitionQueue } from './partitionQueue.ts'
-import { seldom } from './seldom.ts'
 import { Farewell } from './spread.ts'
-import { within } from './within.ts'
 
 /** Longest wait for what clients have in hand, when the hub closes (streams R23). */
 const FLUSH_MS = 2000

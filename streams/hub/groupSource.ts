@@ -1,9 +1,9 @@
 import type { Place, Position, Reading, Taker } from '../broker.ts'
 import type { Arrived } from '../message.ts'
+import { words } from '../seldom.ts'
+import { within } from '../within.ts'
 import type { HubGiven, Source } from './hub.ts'
 import { PartitionQueue } from './partitionQueue.ts'
-import { words } from './seldom.ts'
-import { within } from './within.ts'
 
 /** Longest wait for the last commit of a membership, and for its end. */
 const LAST_COMMIT_MS = 2000

@@ -29,7 +29,7 @@ export async function passing<T>(
   let unfit: Undelivered | null = null
   for (let i = 0; i < messages.length; i++) {
     try {
-      const message = run(process, messages[i]!)
+      const message = through(process, messages[i]!)
       fates.push(message === null ? null : undefined)
       if (message === null) continue
       left.push(message)
@@ -61,7 +61,8 @@ function apart(cause: Undelivered, each: readonly Fate[]): Undelivered {
   return each.length === 1 ? cause : new Undelivered(reason, message, { cause, each, isForeign })
 }
 
-function run(process: readonly Process[], message: Message): Message | null {
+/** What processors leave of one message; null: it is filtered out. @throws what one of them throws */
+export function through(process: readonly Process[], message: Message): Message | null {
   let left: Message | null = message
   for (let i = 0; i < process.length && left !== null; i++) left = process[i]!(left)
   return left

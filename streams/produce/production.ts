@@ -4,6 +4,7 @@ import type { Call } from '../call.ts'
 import type { Output, Process } from '../connector.ts'
 import type { Message } from '../message.ts'
 import type { ProducerOptions } from '../options.ts'
+import { through } from '../processors/passing.ts'
 import type { Failures } from './answers.ts'
 import type { Carried } from './carried.ts'
 import type { Remembered } from './remembered.ts'
@@ -31,7 +32,5 @@ export interface Production {
 
 /** Null: filtered out. @throws Undelivered */
 export function prepared({ key, process }: Production, plain: Message, call: Call): Message | null {
-  let message: Message | null = key === null ? plain : { ...plain, key: key(plain, call) }
-  for (let i = 0; i < process.length && message !== null; i++) message = process[i]!(message)
-  return message
+  return through(process, key === null ? plain : { ...plain, key: key(plain, call) })
 }

@@ -9,6 +9,7 @@ import { type Admin, Kafka, logLevel } from 'kafkajs'
 import { certificate, der, extension, sequence } from './certificates.ts'
 import { freePorts, java, PASSWORDS, type Properties, serverProperties } from './kafkaFiles.ts'
 import type { Ending } from './postgres.ts'
+import { guarded } from './serverProcess.ts'
 
 /** An Apache Kafka of its own on the loopback interface: one process, broker and controller together. */
 export interface TestKafka {
@@ -84,7 +85,7 @@ export async function kafka(t: Ending, given: KafkaGiven = {}): Promise<TestKafk
     const [command, args] = wrap(runner.program, [...runner.args, file])
     const server = spawn(command, args, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] })
     child = server
-    const guard = guarded(server.pid, folder)
+    const guard = guarded(server.pid, folder, 'KILL')
     let output = ''
     await new Promise<void>((resolve, reject) => {
       // Tests of the whole file end when nothing is left to do: a server that runs is nothing to wait for.
@@ -181,14 +182,3 @@ const loopback = extension(
   '2.5.29.17',
   sequence(der(0x82, Buffer.from('localhost')), der(0x87, Buffer.of(127, 0, 0, 1)))
 )
-
-/** A process that ends the server when this one dies before it could: its standard input ends then. */
-function guarded(pid: number | undefined, folder: string): ChildProcess {
-  const guard = spawn('sh', ['-c', `read line; kill -KILL ${pid}; sleep 1; rm -rf '${folder}'`], {
-    stdio: ['pipe', 'ignore', 'ignore'],
-    detached: true
-  })
-  guard.unref()
-  ;(guard.stdin as Socket).unref()
-  return guard
-}

@@ -1,9 +1,10 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { cpSync, existsSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
+import { done } from './serverProcess.ts'
 
 /** What a Kafka of tests is made of: its program and classes, its ports, its settings, its empty store. */
 
@@ -146,16 +147,6 @@ function keep(from: string, to: string): void {
     // Another test file was faster.
     rmSync(copy, { recursive: true, force: true })
   }
-}
-
-async function done(child: ChildProcess, what: string): Promise<void> {
-  let words = ''
-  for (const stream of [child.stdout, child.stderr])
-    stream?.on('data', chunk => {
-      words += chunk
-    })
-  const [status] = await once(child, 'close')
-  if (status !== 0) throw new Error(`${what} failed: ${words}`)
 }
 
 /** Below those that systems give to whoever asks for any, so that nobody takes one while the server is away. */

@@ -15,6 +15,7 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Client } from 'pg'
+import { done, guarded } from './serverProcess.ts'
 
 export type PostgresVersion = 13 | 17
 
@@ -84,7 +85,7 @@ export async function postgres(t: Ending, { version, sync = false }: PostgresGiv
       stdio: ['ignore', 'ignore', 'pipe']
     })
     child = server
-    const guard = guarded(server.pid, folder)
+    const guard = guarded(server.pid, folder, 'QUIT')
     let output = ''
     await new Promise<void>((resolve, reject) => {
       // Tests of the whole file end when nothing is left to do: a server that runs is nothing to wait for.
@@ -158,17 +159,6 @@ export async function postgres(t: Ending, { version, sync = false }: PostgresGiv
   }
 }
 
-/** A process that ends the server when this one dies before it could: its standard input ends then. */
-function guarded(pid: number | undefined, folder: string): ChildProcess {
-  const guard = spawn('sh', ['-c', `read line; kill -QUIT ${pid}; sleep 1; rm -rf '${folder}'`], {
-    stdio: ['pipe', 'ignore', 'ignore'],
-    detached: true
-  })
-  guard.unref()
-  ;(guard.stdin as Socket).unref()
-  return guard
-}
-
 /** Processes whose parent it is. Linux only, as the servers. */
 function children(pid: number): number[] {
   const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
@@ -210,15 +200,6 @@ function copied(native: string, name: string): string {
     rmSync(fresh, { recursive: true, force: true })
   }
   return copy
-}
-
-async function done(child: ChildProcess, what: string): Promise<void> {
-  let errors = ''
-  child.stderr?.on('data', chunk => {
-    errors += chunk
-  })
-  const [status] = await once(child, 'close')
-  if (status !== 0) throw new Error(`${what} failed: ${errors}`)
 }
 
 async function freePort(): Promise<number> {

@@ -1,6 +1,7 @@
 import type { Log } from '../../../config/world.ts'
 import type { Joining, Place, Position, Reading, Taker } from '../../broker.ts'
 import { Undelivered } from '../../undelivered.ts'
+import { within } from '../../within.ts'
 import type { Cluster } from './cluster.ts'
 import { codeOf, codes, isRefused, KafkaFault, textOf } from './errors.ts'
 import { Fetching } from './fetching.ts'
@@ -10,6 +11,7 @@ import type { Link } from './link.ts'
 import type { Node } from './node.ts'
 
 const askMs = 5_000
+const leaveMs = 1_000
 
 /** What a membership holds until the group is parted anew. */
 interface Membership extends Member {
@@ -78,20 +80,14 @@ export class Group implements Reading {
     this.#link?.close()
     const node = this.#linkNode
     if (this.#memberId === '' || node === null || node.fault !== null) return
-    let cancel = () => {}
     try {
       const link = await node.shared('ask')
       const asked = { groupId: this.#how.group, memberId: this.#memberId }
       const left = link.call('LeaveGroup', asked, 5_000, { isUnchecked: true })
-      // Nobody waits longer, but the connection belongs to others too.
-      const late = new Promise<void>(resolve => {
-        cancel = this.#cluster.clock.after(1_000, resolve)
-      })
-      await Promise.race([left, late])
+      // Nobody waits longer, but the connection belongs to others too. If it fails, the group notices when the session is over.
+      await within(left, leaveMs, this.#cluster.clock)
     } catch {
-      // The group notices when the session is over.
-    } finally {
-      cancel()
+      // No connection: the same.
     }
   }
 

@@ -1,11 +1,9 @@
+import { backoffMs } from '../../backoff.ts'
 import type { Place, Position, Reading, Span } from '../../broker.ts'
 import { type Arrived, sizeOf } from '../../message.ts'
 import { Fifo } from '../fifo.ts'
 import type { HubGiven } from '../hub.ts'
 import type { Part, Parts, Vector } from './parts.ts'
-
-const SHORTEST_RETRY_MS = 1000
-const LONGEST_RETRY_MS = 30_000
 
 /** Records of one partition as they came, history that is gone, or where another history begins. */
 interface Arrival {
@@ -37,7 +35,7 @@ export class Intake {
   readonly #faults: (string | null)[]
   #readings: readonly Reading[] = []
   #cancel: (() => void) | null = null
-  #retryMs = SHORTEST_RETRY_MS
+  #failures = 0
   #isClosed = false
   /** Positions are known and reading has begun. */
   isStanding = false
@@ -120,8 +118,7 @@ export class Intake {
       if (this.#isClosed) return
       this.#fault = error instanceof Error ? error.message : String(error)
       log.warn('broadcast does not find its positions', { api_id: api, stream, error: this.#fault })
-      this.#cancel = clock.after(this.#retryMs, () => void this.#stand())
-      this.#retryMs = Math.min(this.#retryMs * 2, LONGEST_RETRY_MS)
+      this.#cancel = clock.after(backoffMs(this.#failures++), () => void this.#stand())
     }
   }
 

@@ -1,7 +1,7 @@
 import type { Arrived } from '../../message.ts'
+import { seldom } from '../../seldom.ts'
 import type { HubGiven } from '../hub.ts'
 import { processed } from '../processed.ts'
-import { seldom } from '../seldom.ts'
 
 /** What became of everything, over the life of a hub. */
 export class Tally {

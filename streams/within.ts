@@ -1,4 +1,4 @@
-import type { Clock } from '../../config/world.ts'
+import type { Clock } from '../config/world.ts'
 
 /** Resolves when it is settled, or after `ms`: it may take no longer. Never rejects. */
 export function within(what: Promise<unknown>, ms: number, clock: Clock): Promise<void> {

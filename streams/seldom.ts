@@ -1,4 +1,4 @@
-import type { Clock, Fields, Log } from '../../config/world.ts'
+import type { Clock, Fields, Log } from '../config/world.ts'
 
 const APART_MS = 10_000
 const LONGEST = 300
