@@ -173,6 +173,7 @@ function rules({ gateway, management, storage }: Settings, fromFile: boolean): F
       path: '/gateway/streaming/memory/durable',
       message: 'needs storage.documents.type sqlite: topics of memory:// belong to one process'
     })
+  faults.push(...redisFaults(storage))
   if (management.enabled && management.listen_port !== 0)
     for (const [name, port] of [
       ['gateway.listen_port', gateway.listen_port],
@@ -183,6 +184,28 @@ function rules({ gateway, management, storage }: Settings, fromFile: boolean): F
   if (gateway.control_api_port !== 0 && gateway.control_api_port === gateway.listen_port)
     faults.push({ path: '/gateway/control_api_port', message: 'must differ from listen_port' })
   return faults
+}
+
+function redisFaults({ counters, keys }: Settings['storage']): Fault[] {
+  const { type, url, nodes } = counters
+  const at = '/storage/counters'
+  const form = 'must be redis://user:password@host:port/database, or rediss:// for TLS'
+  if (type !== 'redis')
+    return keys === 'redis' ? [{ path: '/storage/keys', message: 'redis needs storage.counters.type redis' }] : []
+  if (nodes.length === 0) return isRedis(url) ? [] : [{ path: `${at}/url`, message: form }]
+  if (url !== '') return [{ path: `${at}/url`, message: 'is not needed beside nodes' }]
+  const faults = nodes.flatMap((node, i) => (isRedis(node) ? [] : [{ path: `${at}/nodes/${i}`, message: form }]))
+  // One login and one TLS for all: a cluster names further nodes by address alone.
+  const [first, ...others] = nodes.map(node => node.replace(/[^@/]*$/, ''))
+  if (faults.length === 0 && others.some(each => each !== first))
+    faults.push({ path: `${at}/nodes`, message: 'must agree in scheme, user and password' })
+  return faults
+}
+
+function isRedis(text: string): boolean {
+  if (!/^rediss?:\/\//.test(text) || !URL.canParse(text)) return false
+  const { hostname, pathname, search, hash } = new URL(text)
+  return hostname !== '' && /^\/?\d{0,4}$/.test(pathname) && search === '' && hash === ''
 }
 
 function secretFaults(path: string, secret: string, address: string): Fault[] {

@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import { countersFailures, countersFailureText, rateLimitModes, rateLimitModeText } from './shape/limit.ts'
 
 const strict = { additionalProperties: false } as const
 const Port = (description: string, initial: number) =>
@@ -89,6 +90,22 @@ export const Gateway = Type.Object(
       description: 'What `X-RateLimit-*` tells'
     }),
     rate_limit_ietf_headers: Flag('Also the fields `RateLimit` and `RateLimit-Policy` of the IETF draft', false),
+    rate_limit_mode: Type.Enum(rateLimitModes, { default: 'exact', description: rateLimitModeText }),
+    counters_failure: Type.Enum(countersFailures, { default: 'local', description: countersFailureText }),
+    counters_timeout_ms: Type.Integer({
+      minimum: 1,
+      maximum: 10_000,
+      default: 50,
+      unit: 'ms',
+      description: 'Longest wait of a request for Redis'
+    }),
+    workers: Type.Integer({
+      minimum: 0,
+      maximum: 256,
+      default: 1,
+      description:
+        'Threads that serve the data plane; 0: one a core. 1: the main thread serves it itself; above, it keeps management, writing and streams'
+    }),
     endpoint_matching: Type.Enum(['exact', 'prefix', 'contains'], {
       default: 'exact',
       description: 'How paths of operations and keys match the path behind the listen path'
@@ -235,13 +252,33 @@ export const Storage = Type.Object(
           maximum: 200,
           default: 10,
           description: 'Most connections to PostgreSQL'
-        })
+        }),
+        max_stale: Seconds(
+          'How long keys, policies and APIs in memory are believed while no changes of other processes can be heard; then they are read anew, which needs the database. 0: for ever',
+          600
+        )
       },
       { ...strict, default: {} }
     ),
     counters: Type.Object(
       {
-        type: Type.Enum(['memory'], { default: 'memory', description: 'Where limits are counted' }),
+        type: Type.Enum(['memory', 'redis'], { default: 'memory', description: 'Where limits are counted' }),
+        url: Type.String({
+          default: '',
+          secret: true,
+          description:
+            'Address of Redis (5 to 7) or Valkey, `redis://user:password@host:port/database`; `rediss://` with TLS'
+        }),
+        nodes: Type.Array(Type.String({ secret: true }), {
+          default: [],
+          description: 'Some nodes of a Redis Cluster, each an address as in `url`, which is not needed then'
+        }),
+        ca_file: Text('PEM file with the authorities that sign the certificate of Redis; empty: the usual ones'),
+        key_prefix: Type.String({
+          default: 'svc',
+          pattern: '^[a-zA-Z0-9._-]{1,64}$',
+          description: 'Begins every name in Redis: installations with different ones can share a server'
+        }),
         max_entries: Type.Integer({
           minimum: 1024,
           maximum: 100_000_000,
@@ -250,7 +287,11 @@ export const Storage = Type.Object(
         })
       },
       { ...strict, default: {} }
-    )
+    ),
+    keys: Type.Enum(['documents', 'redis'], {
+      default: 'documents',
+      description: 'Where keys lie: with the other documents, or in the Redis of `counters`'
+    })
   },
   { ...strict, default: {} }
 )

@@ -1,3 +1,4 @@
+import type { CountersFailure, RateLimitMode } from '../config/shape/limit.ts'
 import type { StreamPlan } from '../streams/plan.ts'
 
 export const EXTENSION = 'x-svc-api-gateway'
@@ -35,6 +36,9 @@ export interface Api {
   readonly skipRateLimit: boolean
   readonly skipQuota: boolean
   readonly skipQuotaReset: boolean
+  /** Null: as the gateway's settings say. */
+  readonly rateLimitMode: RateLimitMode | null
+  readonly countersFailure: CountersFailure | null
   readonly requestHeaders: HeaderEdits | null
   readonly responseHeaders: HeaderEdits | null
   /** Paths match in any case: those of operations and those in the rights of keys. */

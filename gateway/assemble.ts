@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { type Lines, linesTo, toFile } from '../config/lines.ts'
 import { isLoopback } from '../config/load.ts'
@@ -12,44 +12,19 @@ import { type Control, control } from '../control/server.ts'
 import type { ControlTools } from '../control/tools.ts'
 import { People } from '../control/users.ts'
 import { vault } from '../control/vault.ts'
-import { brokers as brokersOf } from '../streams/brokers/brokers.ts'
-import { brokerKafka } from '../streams/brokers/kafka/brokerKafka.ts'
-import { Budget } from '../streams/budget.ts'
-import { clients as clientsOf } from '../streams/clients/clients.ts'
-import { Connections } from '../streams/connections.ts'
-import { liveStreams } from '../streams/live.ts'
 import { rememberedMemory } from '../streams/produce/remembered.ts'
-import type { StreamingApi, Streams } from '../streams/streams.ts'
-import { accessLog } from './accessLog.ts'
 import { addresses } from './addresses.ts'
-import type { Api } from './api.ts'
-import { apis as apisOf } from './apis.ts'
-import { changesFollowing } from './changes/changesFollowing.ts'
-import { changesLocal } from './changes/changesLocal.ts'
 import { compileRoute } from './compile.ts'
-import { countersMemory } from './counters/countersMemory.ts'
-import { type Events, eventBus, logEvents } from './events.ts'
+import { eventBus, logEvents } from './events.ts'
 import { sampleApi } from './firstStart.ts'
 import { jwksCacheMemory } from './jwks/jwksCacheMemory.ts'
-import { Keys } from './keys/keys.ts'
-import { Ledger } from './keys/ledger.ts'
-import { Policies } from './keys/policies.ts'
+import { dataPlane } from './plane.ts'
 import { type Health, probes, watch } from './probes.ts'
-import { proxy } from './proxy/proxy.ts'
-import { upstreamDirect } from './proxy/upstreamDirect.ts'
-import { upstreamUndici } from './proxy/upstreamUndici.ts'
-import { liveRoutes, nowhere } from './routes.ts'
-import { callerOf, endings, gatewayServer } from './server.ts'
-import type { Tools } from './steps/step.ts'
+import { callerOf, gatewayServer } from './server.ts'
 import { streamKeys } from './steps/streamKeys.ts'
+import { openStorage } from './storage.ts'
 import type { Store } from './store/store.ts'
-import { storeMemory } from './store/storeMemory.ts'
-import { storePostgres } from './store/storePostgres.ts'
-import { storeSqlite } from './store/storeSqlite.ts'
-import { streamLog } from './store/streamLog.ts'
-
-/** To one origin, at once: event streams hold theirs for hours, so this only keeps a runaway from eating every port. */
-const MOST_CONNECTIONS = 20_000
+import { openStreams, streamingApi } from './streaming.ts'
 
 /** What streams may take behind `drain_timeout`: last writes, commits, farewells. */
 const STREAMS_END_MS = 5_000
@@ -106,69 +81,30 @@ export async function assemble(given: Given): Promise<Gateway> {
 async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const { settings, log, clock = systemClock, random = { bytes: randomBytes } } = given
   const { gateway } = settings
-  const store = await openStore(settings, clock, log)
-  opened.push(() => store.close())
-  // Only this store can be shared with other processes.
-  const isPostgres = settings.storage.documents.type === 'postgres'
-  const changes = isPostgres ? await changesFollowing({ store, clock, log }) : changesLocal()
-  opened.push(() => changes.close())
+  const { store, changes, counters } = await openStorage({ settings, clock, log, random }, opened)
   const events = eventBus(clock, log)
   opened.push(logEvents(events, clock, log))
-  const counters = countersMemory({ clock, random, maxEntries: settings.storage.counters.max_entries })
-  const ledger = new Ledger({ counters, store, clock, log })
-  await ledger.start()
-  opened.push(() => ledger.stop())
-  const policies = new Policies({
-    store,
-    changes,
-    matching: { matching: gateway.endpoint_matching, ignoreCase: false },
-    path: gateway.policies_path
-  })
-  opened.push(() => policies.close())
-  const apis = apisOf({ store, changes, log, random, folder: gateway.app_path, matching: gateway.endpoint_matching })
-  opened.push(() => apis.close())
-  const keys = new Keys({ store, policies, changes, clock, settings: gateway })
-  opened.push(() => keys.close())
   const output =
     given.output ??
     linesTo(
       toFile(() => 1),
       cause => log.error('standard output', { cause })
     )
-  const access = gateway.access_logs.enabled ? accessLog(gateway.access_logs.path, output, clock, log) : null
-  opened.push(() => access?.close())
-  const ends = endings(log)
-  const reach = { connectTimeoutMs: gateway.proxy_connect_timeout * 1000, connections: MOST_CONNECTIONS }
-  const upstream = gateway.upstream_client === 'undici' ? upstreamUndici(reach) : upstreamDirect(reach, clock)
-  const forwarding = proxy({ settings: gateway, upstream, endings: ends, clock, log })
-  opened.push(() => forwarding.close())
-  const streams = openStreams(settings, { store, events, clock, log, random })
+  const remembered = rememberedMemory(clock)
+  const streams = openStreams({ settings, store, events, remembered, clock, log, random })
   opened.push(() => streams.drain())
-  opened.push(streamKeys({ streams, keys, policies, changes, clock }))
-  const tools: Tools = { settings: gateway, clock, log, keys, counters, events, proxy: forwarding, streams }
-  const routes = liveRoutes(api => compileRoute(api, tools))
-  apis.onChange((changed, removed) => {
-    streams.apply(changed.map(streamingApi), removed)
-    return routes.apply(changed, removed)
+  const parts = { settings, store, changes, counters, events, streams, clock, log, random, output }
+  const plane = dataPlane({
+    ...parts,
+    route: compileRoute,
+    onApis: (changed, removed) => streams.apply(changed.map(streamingApi), removed)
   })
-
-  /** Both folders are read before either counts: a fault in one keeps the old state of both. */
-  const loadFolders = async (): Promise<readonly string[]> => {
-    const files = await policies.read()
-    if (files.faults.length > 0) return files.faults
-    const faults = await apis.load()
-    if (faults.length === 0) files.take()
-    return faults
-  }
-  const faults = await loadFolders()
+  opened.push(() => plane.close())
+  const { keys, policies, apis } = plane
+  opened.push(streamKeys({ streams, keys, policies, changes, clock }))
+  const faults = await plane.load()
   if (faults.length > 0) throw new Error(faults.join('; '))
   if (given.sample && (await store.sequence()) === 0 && apis.all().length === 0) await apis.save(sampleApi, null)
-
-  let reloading: Promise<readonly string[]> = Promise.resolve([])
-  const reload = (): Promise<readonly string[]> => {
-    reloading = reloading.then(loadFolders, loadFolders)
-    return reloading
-  }
 
   const health: Health = { version, notReady: '', parts: {} }
   opened.push(await watch(health, store, clock))
@@ -198,31 +134,20 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     log,
     gatewayUrl: () => url,
     streams,
-    reload
+    reload: plane.load
   }
   const ofDoor = (own: boolean) => endpoints.filter(({ door }) => (door === 'gateway') === own)
   const manage = control(ofDoor(true), controlTools)
   const trusted = addresses(gateway.trusted_proxies)
   const shared = gateway.control_api_port === 0
-  const serverTools = { settings: gateway, clock, log, endings: ends, nowhere }
-  const server = gatewayServer({
-    ...serverTools,
-    routes,
-    done(x) {
-      if (access !== null && !x.inner) access.line(x)
-    },
-    refused(client, refusal) {
-      access?.refused(client, refusal)
-    },
-    inner(x, normal) {
-      if (probe(x.req, x.res, normal)) return true
-      if (!shared || !isControl(normal)) return false
-      manage(x.req, x.res, x.path, x.query, callerOf(x, trusted))
-      return true
-    }
+  const server = plane.server((x, normal) => {
+    if (probe(x.req, x.res, normal)) return true
+    if (!shared || !isControl(normal)) return false
+    manage(x.req, x.res, x.path, x.query, callerOf(x, trusted))
+    return true
   })
   // The same server again, so that it is as hard to abuse: only that it knows no API.
-  const apart = { ...serverTools, routes: { find: () => false }, done() {}, refused() {} }
+  const apart = { ...plane.serverTools, routes: { find: () => false }, done() {}, refused() {} }
   const controlServer = shared
     ? null
     : gatewayServer({
@@ -275,12 +200,12 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     hasSample: apis.get(sampleApi['x-svc-api-gateway'].info.id) !== null,
     store,
     async reload() {
-      const unopened = access?.reopen() ?? null
-      if (unopened !== null) log.error('the access log was not opened anew: the old file stays', { cause: unopened })
-      return reload()
+      plane.reopenLog()
+      return plane.load()
     },
     async stop() {
       health.notReady = 'Gateway is shutting down'
+      for (const each of [server, controlServer, management]) each?.announceEnd()
       await new Promise<void>(resolve => clock.after(gateway.graceful_shutdown_delay_seconds * 1000, resolve))
       await closeAll(opened)
     }
@@ -305,56 +230,6 @@ async function closeAll(opened: Close[]): Promise<void> {
 
 function isControl(path: string): boolean {
   return path === '/svc' || path.startsWith('/svc/')
-}
-
-async function openStore({ storage }: Settings, clock: Clock, log: Log): Promise<Store> {
-  const { type, path, url, pool_size: poolSize } = storage.documents
-  if (type === 'memory') return storeMemory()
-  return type === 'sqlite' ? storeSqlite({ path, log }) : storePostgres({ url, poolSize, clock, log })
-}
-
-interface StreamsGiven {
-  readonly store: Store
-  readonly events: Events
-  readonly clock: Clock
-  readonly log: Log
-  readonly random: Random
-}
-
-function openStreams(settings: Settings, { store, events, clock, log, random }: StreamsGiven): Streams {
-  const { streaming } = settings.gateway
-  const budget = new Budget(streaming.budget)
-  const connections = new Connections(streaming)
-  return liveStreams({
-    isEnabled: streaming.enabled && settings.management.streaming.enabled,
-    settings: streaming,
-    clock,
-    log,
-    random,
-    budget,
-    connections,
-    clients: clientsOf({ clock, log, random, connections }),
-    remembered: rememberedMemory(clock),
-    secret: purpose => createHmac('sha256', settings.gateway.secret).update(`stream ${purpose}`).digest(),
-    brokers: brokersOf({
-      clock,
-      log,
-      memory: streaming.memory,
-      durable: streaming.memory.durable ? streamLog(store) : null,
-      kafka: options => brokerKafka({ options, clock, log }),
-      status({ broker, isUp, fault }) {
-        if (isUp) events.emit('BrokerUp', `The message broker ${broker} answers again`, {})
-        else events.emit('BrokerDown', `The message broker ${broker} is away: ${fault}`, {})
-      }
-    })
-  })
-}
-
-function streamingApi(api: Api): StreamingApi {
-  const { id, orgId, active, streams, authentication, addresses, domain, listenPath, operations } = api
-  const isAllowed = operations.map(({ allow, block, ignoreAuthentication }) => [allow, block, ignoreAuthentication])
-  const access = JSON.stringify([authentication, addresses, domain, listenPath, isAllowed])
-  return { id, orgId, isActive: active, plans: streams ?? [], access }
 }
 
 function base({ address, family, port }: AddressInfo): string {

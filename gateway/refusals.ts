@@ -50,6 +50,10 @@ export const refusals = {
   apiRateExceeded: refusal('api_rate_exceeded', 429, 'API Rate Limit Exceeded'),
   quotaExceeded: refusal('quota_exceeded', 403, 'Quota exceeded'),
   storeUnavailable: refusal('store_unavailable', 503, 'Service temporarily unavailable', ['Retry-After', '1']),
+  countersUnavailable: refusal('counters_unavailable', 503, 'Limits cannot be checked at the moment', [
+    'Retry-After',
+    '1'
+  ]),
   hostsDown: refusal('hosts_down', 503, 'all hosts are down', ['Retry-After', '10']),
   upstreamConnect: refusal('upstream_connect', 502, 'Upstream refused the connection'),
   upstreamLookup: refusal('upstream_lookup', 502, 'Upstream host lookup failed'),

@@ -5,6 +5,7 @@ import type { GatewaySettings } from '../config/settings.ts'
 import type { Clock, Log } from '../config/world.ts'
 import { addresses, within } from './addresses.ts'
 import { refuse } from './answer.ts'
+import { CountersUnavailable } from './counters/counters.ts'
 import { Exchange, lingerOn, type Peer, Reply, type Route, type Upgrade } from './exchange.ts'
 import { readHead, readTarget } from './framing.ts'
 import { isPlainPath, normalPath, resolveDots } from './paths.ts'
@@ -34,6 +35,11 @@ export interface ServerTools {
 
 export interface GatewayServer {
   listen(port: number, address: string): Promise<AddressInfo>
+  /**
+   * From now on each answer closes its connection; listening goes on, and idle connections stay open: a load balancer
+   * that still uses one gets its answer there and not an end.
+   */
+  announceEnd(): void
   /** No new connections; resolves when the requests under way have ended, or cuts them off after `ms`. */
   drain(ms: number): Promise<void>
 }
@@ -69,6 +75,7 @@ export function endings(log: Log): Endings {
   return {
     refuse,
     fault(x, cause) {
+      if (cause instanceof CountersUnavailable) return refuse(x, refusals.countersUnavailable)
       if (cause instanceof Unavailable) return refuse(x, refusals.storeUnavailable)
       log.error('fault', {
         api_id: x.route.api.id,
@@ -92,6 +99,7 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
   const late = new Map<IncomingMessage, number>()
   const lateMs = options.read_timeout > 0 ? options.read_timeout * 1000 : Number.POSITIVE_INFINITY
   let draining = false
+  let ending = false
   let idle: (() => void) | null = null
 
   const server: Server<typeof IncomingMessage, typeof Reply> = createServer({
@@ -187,7 +195,7 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     const x = new Exchange(req, res, tools.clock.now(), head, client, peer, path, target.query, tools.nowhere, upgrade)
     x.plain = plain
     admit(x, socket)
-    if (draining) res.shouldKeepAlive = false
+    if (ending) res.shouldKeepAlive = false
     if (refusal !== null) return refuse(x, refusal)
     const normal = plain ? path : normalPath(path)
     if (tools.inner(x, normal)) {
@@ -294,7 +302,11 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
         })
       })
     },
+    announceEnd() {
+      ending = true
+    },
     async drain(ms) {
+      ending = true
       draining = true
       server.close()
       // A head that is not complete is no request under way: whoever sends one does not hold up the stop.

@@ -11,7 +11,14 @@ const root = join(import.meta.dirname, '..')
 const floors: readonly (readonly string[])[] = [
   ['config/'],
   ['streams/'],
-  ['gateway/paths.ts', 'gateway/addresses.ts', 'gateway/limits/', 'gateway/store/', 'gateway/refusals.ts'],
+  [
+    'gateway/paths.ts',
+    'gateway/addresses.ts',
+    'gateway/limits/',
+    'gateway/redis/',
+    'gateway/store/',
+    'gateway/refusals.ts'
+  ],
   ['gateway/changes/', 'gateway/counters/', 'gateway/jwks/'],
   ['gateway/api.ts', 'gateway/documents/', 'gateway/keys/', 'gateway/events.ts'],
   ['gateway/apis.ts', 'gateway/listenPaths.ts', 'gateway/exchange.ts'],

@@ -1,5 +1,5 @@
 import Type, { type Static, type TSchema } from 'typebox'
-import { Id } from './limit.ts'
+import { countersFailures, countersFailureText, Id, rateLimitModes, rateLimitModeText } from './limit.ts'
 
 /**
  * The extension `x-svc-api-gateway` of an OpenAPI document. Strict: what is not here is refused, and what is here acts
@@ -307,6 +307,8 @@ const Global = Type.Object(
     requestSizeLimit: SizeLimit,
     skipRateLimit: Flag('Rates of keys do not count here'),
     skipQuota: Flag('Quotas of keys do not count here'),
+    rateLimitMode: Type.Optional(Type.Enum(rateLimitModes, { description: rateLimitModeText })),
+    countersFailure: Type.Optional(Type.Enum(countersFailures, { description: countersFailureText })),
     skipQuotaReset: Flag('Creating or changing a key leaves its quota as it stands')
   },
   { ...strict, default: {} }

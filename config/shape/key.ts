@@ -1,5 +1,13 @@
 import Type, { type Static } from 'typebox'
-import { AccessRights, Int64, Lifetime, limitMembers, TimeOrLifetime } from './limit.ts'
+import {
+  AccessRights,
+  Int64,
+  Lifetime,
+  limitMembers,
+  rateLimitModes,
+  rateLimitModeText,
+  TimeOrLifetime
+} from './limit.ts'
 
 /** Specification, Key (session) object, with the members of semantics §4.3. Times are Unix seconds. */
 export const Key = Type.Object(
@@ -60,6 +68,7 @@ export const Key = Type.Object(
     org_id: Type.Optional(Type.String({ maxLength: 256 })),
     post_expiry_action: Type.Optional(Type.Enum(['', 'delete', 'retain'])),
     post_expiry_grace_period: Type.Optional(Lifetime('How long a retained key outlives its expiry; below 0: for ever')),
+    rate_limit_mode: Type.Optional(Type.Enum(rateLimitModes, { description: rateLimitModeText })),
     rsa_certificate_id: Type.Optional(Type.String()),
     session_lifetime: Type.Optional(Lifetime('How long it is kept after it was written')),
     tags: Type.Optional(Type.Union([Type.Array(Type.String({ maxLength: 1024 }), { maxItems: 1000 }), Type.Null()]))

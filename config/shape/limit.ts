@@ -63,6 +63,18 @@ export const limitMembers = {
 export const ApiLimit = Type.Object(limitMembers, { additionalProperties: false })
 export type ApiLimit = Static<typeof ApiLimit>
 
+/** How limits that lie in Redis are counted. */
+export const rateLimitModes = ['exact', 'lease'] as const
+export type RateLimitMode = (typeof rateLimitModes)[number]
+export const rateLimitModeText =
+  'Limits in Redis: `exact` asks it about each request, `lease` takes several requests at once and spends them in the process (docs/limits.md tells the bound)'
+
+/** What becomes of a limited request while Redis does not answer. */
+export const countersFailures = ['allow', 'refuse', 'local'] as const
+export type CountersFailure = (typeof countersFailures)[number]
+export const countersFailureText =
+  'While Redis does not answer: `allow` lets requests pass, `refuse` answers 503, `local` counts in memory with the share of this process'
+
 /** Rules between members: smoothing that is on is whole, and begins below its rate. `path`: where the limit stands. */
 export function limitFaults({ rate = 0, smoothing }: Pick<ApiLimit, 'rate' | 'smoothing'>, path: string): Fault[] {
   if (smoothing?.enabled !== true) return []

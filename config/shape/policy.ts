@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { HookReference } from './hook.ts'
-import { AccessRights, Lifetime, limitMembers } from './limit.ts'
+import { AccessRights, Lifetime, limitMembers, rateLimitModes, rateLimitModeText } from './limit.ts'
 
 export const Partitions = Type.Object(
   {
@@ -34,6 +34,7 @@ export const Policy = Type.Object(
     partitions: Type.Optional(Partitions),
     post_expiry_action: Type.Optional(Type.Enum(['', 'delete', 'retain'])),
     post_expiry_grace_period: Type.Optional(Lifetime('How long an expired key is kept')),
+    rate_limit_mode: Type.Optional(Type.Enum(rateLimitModes, { description: rateLimitModeText })),
     tags: Type.Optional(Type.Union([Type.Array(Type.String({ maxLength: 1024 }), { maxItems: 1000 }), Type.Null()]))
   },
   { additionalProperties: false }

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
+import type { CountersFailure, RateLimitMode } from '../../config/shape/limit.ts'
 import type { Algorithm } from '../limits/rate.ts'
 import type { Slope } from '../limits/smoothing.ts'
 
-/** The port of all counting. `countersMemory` (and later `countersRedis`) pass `test/contract/counters.ts`. */
+/** The port of all counting. `countersMemory` and `countersRedis` pass `test/contract/counters.ts`. */
 
 export type { Algorithm, Slope }
 
@@ -31,13 +32,35 @@ export interface Charge extends Words {
   readonly slope: Slope | null
   /** Sliding log: refused requests count as well. */
   readonly countsRefused: boolean
+  /** Of counters outside of the process. */
+  readonly mode: RateLimitMode
+  readonly onFailure: CountersFailure
 }
 
-export function charge(id: string, given: Omit<Charge, 'id' | keyof Words>): Charge {
+export function charge(id: string, given: Omit<Charge, 'id' | 'mode' | 'onFailure' | keyof Words>): Charge {
   // One shape for all charges, whatever the order of members in `given`.
   const { kind, algorithm, allowed, perMs, slope, countsRefused } = given
   const { w0, w1, w2, w3 } = wordsOf(id)
-  return { id, w0, w1, w2, w3, kind, algorithm, allowed, perMs, slope, countsRefused }
+  return {
+    id,
+    w0,
+    w1,
+    w2,
+    w3,
+    kind,
+    algorithm,
+    allowed,
+    perMs,
+    slope,
+    countsRefused,
+    mode: 'exact',
+    onFailure: 'local'
+  }
+}
+
+/** The same counter, asked in another way. */
+export function asked(given: Charge, mode: RateLimitMode, onFailure: CountersFailure): Charge {
+  return given.mode === mode && given.onFailure === onFailure ? given : { ...given, mode, onFailure }
 }
 
 export function wordsOf(id: string): Words {
@@ -66,7 +89,12 @@ export interface Verdict {
   readonly refused: number
   /** One for each charge up to and including the one that refused. */
   readonly standings: readonly Standing[]
+  /** When this was so, on the clock that `reset` is told by: milliseconds since the epoch. */
+  readonly now: number
 }
+
+/** Counters outside of the process do not answer, and the limit says to refuse then. Answered 503 with `Retry-After`. */
+export class CountersUnavailable extends Error {}
 
 /** One counter as the quota ledger keeps it. */
 export interface CounterState {

@@ -248,9 +248,9 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
         const limit = limits[i]!
         const passes =
           limit.kind === 'quota' ? chargeQuota(limit, now, standings, units) : chargeRate(limit, now, standings)
-        if (!passes) return { refused: i, standings }
+        if (!passes) return { refused: i, standings, now }
       }
-      return { refused: -1, standings }
+      return { refused: -1, standings, now }
     },
 
     look(limits) {
@@ -259,9 +259,9 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
       for (let i = 0; i < limits.length; i++) {
         const limit = limits[i]!
         const passes = limit.kind === 'quota' ? lookQuota(limit, now, standings) : lookRate(limit, now, standings)
-        if (!passes) return { refused: i, standings }
+        if (!passes) return { refused: i, standings, now }
       }
-      return { refused: -1, standings }
+      return { refused: -1, standings, now }
     },
 
     forget(ids) {

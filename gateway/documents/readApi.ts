@@ -74,6 +74,8 @@ export function readApi(document: unknown, { source, matching }: Reading): Api {
     skipRateLimit: global.skipRateLimit,
     skipQuota: global.skipQuota,
     skipQuotaReset: global.skipQuotaReset,
+    rateLimitMode: global.rateLimitMode ?? null,
+    countersFailure: global.countersFailure ?? null,
     requestHeaders: edits('request', 'transformRequestHeaders'),
     responseHeaders: edits('response', 'transformResponseHeaders'),
     ignoreCase: global.ignoreCase?.enabled ?? false,

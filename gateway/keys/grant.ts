@@ -1,5 +1,5 @@
 import type { Key } from '../../config/shape/key.ts'
-import type { AccessRight, ApiLimit } from '../../config/shape/limit.ts'
+import type { AccessRight, ApiLimit, RateLimitMode } from '../../config/shape/limit.ts'
 import { Invalid } from '../../config/validate.ts'
 import { quotaCharge, type RateHabits, rateCharge } from '../counters/charges.ts'
 import type { Charge } from '../counters/counters.ts'
@@ -49,6 +49,8 @@ export class Grant {
   /** As the key or its right has it: 0 and below are unlimited. */
   readonly quotaMax: number
   readonly rateShown: { readonly rate: number; readonly per: number }
+  /** Of its policies, or the key itself; null: as the API says. */
+  readonly rateLimitMode: RateLimitMode | null
   readonly #urls: readonly { readonly methods: ReadonlySet<string>; readonly matches: PathRule }[] | null
   readonly #limit: ApiLimit
   readonly #scope: string
@@ -73,6 +75,7 @@ export class Grant {
     this.endpointLimits = endpointLimits(right, hash, this.#scope, this.quota, tools, lies)
     this.pattern = patternOf(key.meta_data)
     this.quotaMax = limit.quota_max ?? 0
+    this.rateLimitMode = key.rate_limit_mode ?? null
     this.rateShown = { rate: limit.rate ?? 0, per: limit.per ?? 0 }
     const urls = right.allowed_urls ?? []
     this.#urls =

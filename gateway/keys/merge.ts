@@ -165,6 +165,8 @@ function words(key: Key, policies: readonly Policy[]): Partial<Key> {
     if (policy.hmac_enabled) made.hmac_enabled = true
     if (policy.enable_http_signature_validation) made.enable_http_signature_validation = true
   }
+  const modes = policies.flatMap(policy => policy.rate_limit_mode ?? [])
+  if (modes.length > 0) made.rate_limit_mode = modes.includes('exact') ? 'exact' : 'lease'
   if (policies.some(policy => policy.meta_data)) made.meta_data = Object.fromEntries(metaData)
   return made
 }

@@ -3,17 +3,17 @@ import { type Exchange, type Head, headerOf } from '../exchange.ts'
 import type { Tools } from './step.ts'
 
 /** `X-RateLimit-*` in both modes (semantics §5.3), the IETF pair behind its option, and `Retry-After` on 429. */
-export function limitHeaders({ settings, clock }: Tools): Head {
+export function limitHeaders({ settings }: Tools): Head {
   const tellsRates = settings.rate_limit_response_headers === 'rate_limits'
   const ietf = settings.rate_limit_ietf_headers
   return (x, status, pairs) => {
     if (tellsRates) rates(x, pairs)
     else if (x.refusal === null && x.upstreamMs >= 0) quotas(x, pairs)
-    if (ietf) draft(x, pairs, clock.now())
+    if (ietf) draft(x, pairs)
     // Others than limits answer 429 too, with a time of their own.
     if (status === 429 && x.verdict !== null && x.verdict.refused >= 0 && x.refusal !== null) {
-      const { refused, standings } = x.verdict
-      pairs.push('Retry-After', String(Math.max(1, secondsLeft(standings[refused]!.reset, clock.now()))))
+      const { refused, standings, now } = x.verdict
+      pairs.push('Retry-After', String(Math.max(1, secondsLeft(standings[refused]!.reset, now))))
     }
   }
 }
@@ -63,7 +63,7 @@ function rates(x: Exchange, pairs: string[]): void {
 }
 
 /** `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers): seconds; on refusals too. */
-function draft(x: Exchange, pairs: string[], now: number): void {
+function draft(x: Exchange, pairs: string[]): void {
   const { limit, verdict } = x
   if (limit === null || verdict === null) return
   const policies: string[] = []
@@ -72,7 +72,7 @@ function draft(x: Exchange, pairs: string[], now: number): void {
     if (standing === undefined) return
     const window = Number.isFinite(charge.perMs) ? `;w=${Math.ceil(charge.perMs / 1000)}` : ''
     policies.push(`"${name}";q=${standing.allowed}${window}`)
-    const rest = standing.reset === 0 ? '' : `;t=${secondsLeft(standing.reset, now)}`
+    const rest = standing.reset === 0 ? '' : `;t=${secondsLeft(standing.reset, verdict.now)}`
     states.push(`"${name}";r=${standing.remaining}${rest}`)
   }
   for (const [i, charge] of limit.charges.entries())

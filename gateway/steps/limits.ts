@@ -1,7 +1,7 @@
 import type { Clock } from '../../config/world.ts'
 import type { Api, Operation } from '../api.ts'
 import { rateCharge } from '../counters/charges.ts'
-import type { Charge, Verdict } from '../counters/counters.ts'
+import { asked, type Charge, type Verdict } from '../counters/counters.ts'
 import { ANSWERED, type Exchange, type LimitPlan, type Outcome } from '../exchange.ts'
 import type { Grant } from '../keys/keys.ts'
 import { refusals } from '../refusals.ts'
@@ -136,13 +136,26 @@ interface Plans {
 
 /** Puts charges together, once for each grant and operation. */
 function planner(api: Api, { settings }: Tools): Plans {
+  const apiMode = api.rateLimitMode ?? settings.rate_limit_mode
+  const onFailure = api.countersFailure ?? settings.counters_failure
   const habits = {
     algorithm: settings.rate_limiter,
     countsRefused: settings.sliding_log_counts_refused,
     smoothing: settings.enable_rate_limit_smoothing
   }
+  // Charges under a pattern come with each request, and a counter outside keeps what it knows of a charge with it.
+  const known = new WeakMap<Charge, Charge>()
+  const askedOf = (charge: Charge | null, mode = apiMode) => {
+    if (charge === null) return null
+    let made = known.get(charge)
+    if (made === undefined) {
+      made = asked(charge, mode, onFailure)
+      known.set(charge, made)
+    }
+    return made
+  }
   const rateOf = (id: string, given: { rate: number; perMs: number } | null) =>
-    given === null ? null : rateCharge(id, { rate: given.rate, per: given.perMs / 1000 }, habits)
+    given === null ? null : askedOf(rateCharge(id, { rate: given.rate, per: given.perMs / 1000 }, habits))
   const ofApi = rateOf(`api-rate-${api.id}`, api.rate)
   const ofOperations = new Map<Operation, Charge | null>()
   for (const each of api.operations)
@@ -183,7 +196,9 @@ function planner(api: Api, { settings }: Tools): Plans {
       const known = byApiRate.get(apiRate)!
       let plan = charges === grant ? known.get(grant) : undefined
       if (plan === undefined) {
-        plan = make(api.skipRateLimit ? null : charges.rate, api.skipQuota ? null : charges.quota, apiRate, grant)
+        const mode = grant.rateLimitMode ?? apiMode
+        const rate = api.skipRateLimit ? null : askedOf(charges.rate, mode)
+        plan = make(rate, api.skipQuota ? null : askedOf(charges.quota, mode), apiRate, grant)
         if (charges === grant) known.set(grant, plan)
       }
       return plan

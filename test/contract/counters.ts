@@ -181,8 +181,8 @@ export function countersContract(t: Test, make: MakeCounters, { runs = 300 } = {
     t.equal((await looks(0, api)).remaining, 8)
     t.equal((await counters.charge(limits)).refused, 0)
     t.equal((await looks(0, quota(5, 60))).remaining, 2, 'a request that the rate refused costs no quota')
-    t.same(await counters.look(limits), { refused: 0, standings: [await looks(0, key)] })
-    t.same(await counters.charge([]), { refused: -1, standings: [] })
+    t.same(await counters.look(limits), { refused: 0, standings: [await looks(0, key)], now: second(0) })
+    t.same(await counters.charge([]), { refused: -1, standings: [], now: second(0) })
   })
 
   for (const algorithm of algorithms) {
@@ -352,7 +352,8 @@ export function countersContract(t: Test, make: MakeCounters, { runs = 300 } = {
             const remaining = Math.max(0, max - n - (look ? 0 : 1))
             same(verdict, {
               refused: n < max ? -1 : 0,
-              standings: [{ allowed: max, remaining, reset, smoothed: null }]
+              standings: [{ allowed: max, remaining, reset, smoothed: null }],
+              now
             })
           }
         }
@@ -417,14 +418,14 @@ class Model {
     this.#last = now
     if (passes || this.#limit.countsRefused) this.#times.push(now)
     const remaining = passes ? allowance - n - 1 : 0
-    return this.#verdict(passes, { allowed: allowance, remaining, reset: this.#reset(now, allowance), smoothed })
+    return this.#verdict(now, passes, { allowed: allowance, remaining, reset: this.#reset(now, allowance), smoothed })
   }
 
   look(now: number): Verdict {
     const n = this.#inWindow(now).length
     const { allowance } = this.#allowance(now, n)
     const remaining = Math.max(0, allowance - n)
-    return this.#verdict(n < allowance, {
+    return this.#verdict(now, n < allowance, {
       allowed: allowance,
       remaining,
       reset: this.#reset(now, allowance),
@@ -432,8 +433,8 @@ class Model {
     })
   }
 
-  #verdict(passes: boolean, standing: Standing): Verdict {
-    return { refused: passes ? -1 : 0, standings: [standing] }
+  #verdict(now: number, passes: boolean, standing: Standing): Verdict {
+    return { refused: passes ? -1 : 0, standings: [standing], now }
   }
 
   #inWindow(now: number): number[] {

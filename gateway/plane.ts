@@ -1,0 +1,130 @@
+import type { Lines } from '../config/lines.ts'
+import type { Settings } from '../config/settings.ts'
+import type { Clock, Log, Random } from '../config/world.ts'
+import type { Streams } from '../streams/streams.ts'
+import { accessLog } from './accessLog.ts'
+import type { Api } from './api.ts'
+import { type Apis, apis as apisOf } from './apis.ts'
+import type { Changes } from './changes/changes.ts'
+import type { Counters } from './counters/counters.ts'
+import type { Events } from './events.ts'
+import type { Route } from './exchange.ts'
+import { Keys } from './keys/keys.ts'
+import { Policies } from './keys/policies.ts'
+import { proxy } from './proxy/proxy.ts'
+import { upstreamDirect } from './proxy/upstreamDirect.ts'
+import { upstreamUndici } from './proxy/upstreamUndici.ts'
+import { liveRoutes, nowhere } from './routes.ts'
+import { endings, type GatewayServer, gatewayServer, type Inner, type ServerTools } from './server.ts'
+import type { Tools } from './steps/step.ts'
+import type { Store } from './store/store.ts'
+
+/** To one origin, at once: event streams hold theirs for hours, so this only keeps a runaway from eating every port. */
+const MOST_CONNECTIONS = 20_000
+
+export interface PlaneGiven {
+  readonly settings: Settings
+  readonly store: Store
+  readonly changes: Changes
+  readonly counters: Counters
+  readonly events: Events
+  readonly streams: Streams
+  readonly clock: Clock
+  readonly log: Log
+  readonly random: Random
+  /** Takes access lines where they have no file. */
+  readonly output: Lines
+  /** What requests of an API flow down. */
+  readonly route: (api: Api, tools: Tools) => Route
+  /** Told of changed APIs before requests are served by them. */
+  readonly onApis: (changed: readonly Api[], removed: readonly string[]) => void
+}
+
+/** Everything that requests to APIs need, in one thread: documents in memory, routes, proxy, access log, server. */
+export interface Plane {
+  readonly keys: Keys
+  readonly policies: Policies
+  readonly apis: Apis
+  /** What every server of this process is made with. */
+  readonly serverTools: Pick<ServerTools, 'settings' | 'clock' | 'log' | 'endings' | 'nowhere'>
+  /**
+   * Reads `app_path`, `policies_path` and the store's APIs, now and at each reload; answers the faults that keep the old
+   * state, or none.
+   */
+  load(): Promise<readonly string[]>
+  /** Opens the access log anew; that it could not stands in the log. */
+  reopenLog(): void
+  /** The server of all APIs. */
+  server(inner: Inner): GatewayServer
+  close(): Promise<void>
+}
+
+export function dataPlane(given: PlaneGiven): Plane {
+  const { settings, store, changes, counters, events, streams, clock, log, random, output } = given
+  const { gateway } = settings
+  const matching = gateway.endpoint_matching
+  const policies = new Policies({
+    store,
+    changes,
+    matching: { matching, ignoreCase: false },
+    path: gateway.policies_path
+  })
+  const apis = apisOf({ store, changes, log, random, folder: gateway.app_path, matching })
+  const keys = new Keys({ store, policies, changes, clock, settings: gateway })
+  const access = gateway.access_logs.enabled ? accessLog(gateway.access_logs.path, output, clock, log) : null
+  const ends = endings(log)
+  const reach = { connectTimeoutMs: gateway.proxy_connect_timeout * 1000, connections: MOST_CONNECTIONS }
+  const upstream = gateway.upstream_client === 'undici' ? upstreamUndici(reach) : upstreamDirect(reach, clock)
+  const forwarding = proxy({ settings: gateway, upstream, endings: ends, clock, log })
+  const tools: Tools = { settings: gateway, clock, log, keys, counters, events, proxy: forwarding, streams }
+  const routes = liveRoutes(api => given.route(api, tools))
+  apis.onChange((changed, removed) => {
+    given.onApis(changed, removed)
+    return routes.apply(changed, removed)
+  })
+  const serverTools = { settings: gateway, clock, log, endings: ends, nowhere }
+
+  /** Both folders are read before either counts: a fault in one keeps the old state of both. */
+  const loadFolders = async (): Promise<readonly string[]> => {
+    const files = await policies.read()
+    if (files.faults.length > 0) return files.faults
+    const faults = await apis.load()
+    if (faults.length === 0) files.take()
+    return faults
+  }
+  let loading: Promise<readonly string[]> = Promise.resolve([])
+
+  return {
+    keys,
+    policies,
+    apis,
+    serverTools,
+    load() {
+      loading = loading.then(loadFolders, loadFolders)
+      return loading
+    },
+    reopenLog() {
+      const unopened = access?.reopen() ?? null
+      if (unopened !== null) log.error('the access log was not opened anew: the old file stays', { cause: unopened })
+    },
+    server: inner =>
+      gatewayServer({
+        ...serverTools,
+        routes,
+        inner,
+        done(x) {
+          if (access !== null && !x.inner) access.line(x)
+        },
+        refused(client, refusal) {
+          access?.refused(client, refusal)
+        }
+      }),
+    async close() {
+      await forwarding.close()
+      await access?.close()
+      keys.close()
+      apis.close()
+      policies.close()
+    }
+  }
+}
