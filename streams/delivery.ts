@@ -11,7 +11,7 @@ import type { DeliveryOptions } from './options.ts'
 import type { EndpointKind } from './plan.ts'
 import { clientFilter } from './processors/clientFilter.ts'
 import { template } from './processors/template.ts'
-import { no, nos } from './refusals.ts'
+import { type No, no, nos } from './refusals.ts'
 import { Undelivered } from './undelivered.ts'
 
 /** Groups of one stream whose name holds a variable: each has its own place in the topics. */
@@ -61,7 +61,7 @@ export class Delivery {
   serve(kind: Exclude<EndpointKind, 'produce' | 'produce_websocket'>, call: Call): void {
     const { clients, api, stream } = this.#given
     const hub = this.#hubOf(call)
-    if (hub === null) return call.refuse(this.#isClosing ? nos.draining : noGroup)
+    if ('code' in hub) return call.refuse(hub)
     if (kind === 'acknowledge') return clients.acknowledge(call, hub)
     const wants = clientFilter(this.#options.filter, call)
     const filter = wants === null ? null : ({ record }: { readonly record: Arrived }) => wants(record)
@@ -79,16 +79,16 @@ export class Delivery {
     await Promise.all([...this.#hubs.values()].map(hub => hub.close(why, spreadMs)))
   }
 
-  #hubOf(call: Call): Hub | null {
-    if (this.#isClosing) return null
+  #hubOf(call: Call): Hub | No {
+    if (this.#isClosing) return nos.draining
     if (this.#hubs.has('')) return this.#hubs.get('')!
     const groups = this.#groups.map(group => group(call))
-    if (!groups.every(group => GROUP.test(group))) return null
+    if (!groups.every(group => GROUP.test(group))) return noGroup
     const name = groups.join('\n')
     const known = this.#hubs.get(name)
     if (known !== undefined) return known
     if (this.#hubs.size >= MOST_GROUPS) this.#forgetIdle()
-    return this.#hubs.size >= MOST_GROUPS ? null : this.#hub(name, groups)
+    return this.#hubs.size >= MOST_GROUPS ? nos.tooManyClients : this.#hub(name, groups)
   }
 
   #hub(name: string, groups: readonly string[]): Hub {
