@@ -2,14 +2,34 @@ import { spawn } from 'node:child_process'
 import { globSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
+import { compiled } from './helpers/compiled.ts'
 
 /**
  * Runs every test file as a program of its own (each prints TAP) and ends with one line, `N passed, N failed`. Faults
- * and floods (`*.slow.test.ts`) come last and one at a time. Nothing run, or something skipped, is a failure.
+ * and floods (`*.slow.test.ts`) come last; of these, one that bounds how long something takes has the machine for itself.
+ * Nothing run, or something skipped, is a failure.
  * Arguments name files to run instead of all.
  */
 
 const FILE_MS = 240_000
+/** Begun first, so that nothing long is left for one core at the end; those that mostly wait stand beside one that does not. */
+const LONGEST = [
+  'test/control/badInput.test.ts',
+  'test/streams/acceptance.test.ts',
+  'test/streams/brokerKafka.test.ts',
+  'test/store/storePostgres17.test.ts',
+  'test/store/storePostgres13.test.ts',
+  'test/control/commandLine.test.ts',
+  'test/process/stop.test.ts',
+  'test/process/start.test.ts'
+]
+/** Slow files that bound no time: as many at once as quick ones. */
+const TIMELESS = [
+  'test/process/kill.slow.test.ts',
+  'test/streams/gateways.slow.test.ts',
+  'test/store/postgresProcess.slow.test.ts',
+  'test/proxy/upgrade.slow.test.ts'
+]
 const root = join(import.meta.dirname, '..')
 
 interface Tally {
@@ -21,15 +41,25 @@ interface Tally {
 const named = process.argv.slice(2)
 const files = (named.length > 0 ? named : globSync('test/**/*.test.ts', { cwd: root })).sort()
 const slow = files.filter(file => file.endsWith('.slow.test.ts'))
+const alone = slow.filter(file => !TIMELESS.includes(file))
 const quick = files.filter(file => !slow.includes(file))
 const sum: Tally = { passed: 0, failed: 0, skipped: 0 }
 const started = Date.now()
 
-await all(quick, availableParallelism())
-await all(slow, 1)
+await all(ordered(quick, LONGEST), availableParallelism())
+await all(
+  TIMELESS.filter(file => slow.includes(file)),
+  availableParallelism()
+)
+await all(alone, 1)
 console.log(`${files.length} files, ${Math.round((Date.now() - started) / 1000)} s`)
 console.log(`${sum.passed} passed, ${sum.failed} failed${sum.skipped > 0 ? `, ${sum.skipped} skipped` : ''}`)
 process.exitCode = sum.failed > 0 || sum.skipped > 0 || sum.passed === 0 ? 1 : 0
+
+/** Those of `first` in its order, then the others. */
+function ordered(queue: readonly string[], first: readonly string[]): string[] {
+  return [...first.filter(file => queue.includes(file)), ...queue.filter(file => !first.includes(file))]
+}
 
 async function all(queue: readonly string[], atOnce: number): Promise<void> {
   const left = [...queue]
@@ -51,6 +81,7 @@ function run(file: string): Promise<Run> {
     const from = Date.now()
     const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file], {
       cwd: root,
+      env: { ...process.env, ...compiled },
       stdio: ['ignore', 'pipe', 'pipe']
     })
     let output = ''

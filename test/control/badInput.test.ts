@@ -15,6 +15,8 @@ import { everything, type Headers, wire, wrong } from './badInput/wire.ts'
 /** Walks the endpoint table with what nobody should send: a row that is added is tried by itself. */
 
 t.setTimeout(300_000)
+// As in `walk`.
+t.hookDomain.destroy()
 
 const sqlite = () => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-walk-'))

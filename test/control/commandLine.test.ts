@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { compiled } from '../helpers/compiled.ts'
 import { api, gateway, type TestGateway, withKey } from '../helpers/gateway.ts'
 
 const program = join(import.meta.dirname, '../../control/commandLine.ts')
@@ -19,7 +20,7 @@ interface Ran {
 function svc(args: readonly string[], env: Record<string, string> = {}): Promise<Ran> {
   const node = ['--disable-warning=ExperimentalWarning', program, ...args]
   return new Promise(resolve => {
-    execFile(process.execPath, node, { env: { PATH: process.env.PATH!, ...env } }, (error, out, err) =>
+    execFile(process.execPath, node, { env: { PATH: process.env.PATH!, ...compiled, ...env } }, (error, out, err) =>
       resolve({ status: error === null ? 0 : Number(error.code), out, err })
     )
   })

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { compiled } from './compiled.ts'
 
 export const SECRET = 'a-secret-of-the-process-tests'
 export const main = join(import.meta.dirname, '../../gateway/main.ts')
@@ -60,7 +61,7 @@ export function launch(t: Test, given: Launch = {}): Launched {
   const child = spawn(process.execPath, [...node, main, ...args], {
     cwd,
     // The default port of the management interface may be another test's.
-    env: { PATH, HOME, SVC_MANAGEMENT__LISTEN_PORT: '0', ...given.env },
+    env: { PATH, HOME, ...compiled, SVC_MANAGEMENT__LISTEN_PORT: '0', ...given.env },
     stdio: ['ignore', given.stdout ?? 'pipe', 'pipe']
   })
   let out = ''
@@ -125,4 +126,43 @@ export function launch(t: Test, given: Launch = {}): Launched {
       return { status: answer.status, body: await answer.json() }
     }
   }
+}
+
+/** It ends with this status, says one thing on standard error and nothing on standard output. */
+export async function refuses(t: Test, process: Launched, status: number, text: RegExp): Promise<void> {
+  t.equal(await process.ended, status)
+  t.equal(process.stdout(), '')
+  t.match(process.stderr(), text)
+  if (status === 3) t.equal(process.stderr().trimEnd().split('\n').length, 1, process.stderr())
+}
+
+/** Runs it in a shell; the answer is all that it wrote. */
+export function run(t: Test, command: string, cwd: string, env: Record<string, string> = {}): Promise<string> {
+  return new Promise(resolve => {
+    const child = spawn('sh', ['-c', command], { cwd, env: { PATH: process.env.PATH!, ...compiled, ...env } })
+    t.teardown(() => void child.kill('SIGKILL'))
+    let out = ''
+    child.stdout.on('data', chunk => {
+      out += chunk
+    })
+    child.stderr.on('data', chunk => {
+      out += chunk
+    })
+    child.on('close', () => resolve(out))
+  })
+}
+
+/** A call of the management interface: GET, or POST with a body. */
+export async function call(
+  process: Launched,
+  path: string,
+  headers: Record<string, string>,
+  body?: object
+): Promise<{ status: number; body: any }> {
+  const { management } = await process.line(({ msg }) => msg === 'ready')
+  const answer = await fetch(management + path, {
+    headers,
+    ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) })
+  })
+  return { status: answer.status, body: await answer.json() }
 }

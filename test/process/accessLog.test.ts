@@ -35,10 +35,11 @@ function raw(url: string, text: string | Buffer): Promise<string> {
   })
 }
 
+const process = launch(t, { settings: settings({}, memory) })
+const url = await process.ready
+
 t.test('a request is one line with exactly these members', async t => {
   const up = await upstream(t, (_req, res) => res.end('hello'))
-  const process = launch(t, { settings: settings({}, memory) })
-  const url = await process.ready
   await process.svc('POST', '/svc/apis/oas', api('a', up.url, { server: withKey }))
   const { body } = await process.svc('POST', '/svc/keys/create', { rate: 1, per: 60, access_rights: rights('a') })
   const headers = { Authorization: body.key }
@@ -72,14 +73,13 @@ t.test('a request is one line with exactly these members', async t => {
 })
 
 t.test('what clients send, odd bytes and all, leaves the lines whole', async t => {
-  const process = launch(t, { settings: settings({}, memory) })
-  const url = await process.ready
+  const before = process.lines().filter(({ msg }) => msg === 'access').length
   const paths = ['/a"b', '/a\\b', '/%00%0a', '/\x7f', '/\xff\xfe', '/a{}|^`', '/end']
   for (const host of ['a"b\\c', 'a'])
     for (const path of paths)
       await raw(url, Buffer.from(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`, 'latin1'))
   await process.line(({ path }) => path === '/end')
-  t.ok(process.lines().filter(({ msg }) => msg === 'access').length >= 7)
+  t.ok(process.lines().filter(({ msg }) => msg === 'access').length - before >= 7)
 })
 
 t.test('a client that left is 499, an upgrade 101', async t => {
@@ -89,8 +89,6 @@ t.test('a client that left is 499, an upgrade 101', async t => {
       socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')
     )
   })
-  const process = launch(t, { settings: settings({}, memory) })
-  const url = await process.ready
   await process.svc('POST', '/svc/apis/oas', api('slow', up.url))
   await process.svc('POST', '/svc/apis/oas', api('ws', switching.url))
   const gone = new AbortController()
@@ -108,49 +106,51 @@ t.test('a client that left is 499, an upgrade 101', async t => {
   t.match(await process.line(({ api_id }) => api_id === 'ws'), { status: 101 })
 })
 
-t.test('what was no request, or no clear one, has its line too', async t => {
-  const process = launch(t, { settings: settings({ http_server_options: { read_timeout: 1 } }, memory) })
+t.test('with short times', async t => {
+  const short = { http_server_options: { read_timeout: 1 }, proxy_default_timeout: 1 }
+  const process = launch(t, { settings: settings(short, memory) })
   const url = await process.ready
-  const wrong: [string, number, string, string][] = [
-    ['GET /two HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400, 'ambiguous_request', ''],
-    [
-      'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',
-      400,
-      'ambiguous_request',
-      ''
-    ],
-    ['GET / HTTP/1.1\r\nHost : a\r\n\r\n', 400, 'ambiguous_request', ''],
-    [`GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431, 'header_overflow', ''],
-    ['NONSENSE / HTTP/1.1\r\nHost: a\r\n\r\n', 501, 'method_not_implemented', ''],
-    ['GET / HTTP/1.1\r\nHo', 408, 'head_timeout', ''],
-    ['GET /two/hosts?query HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n', 400, 'ambiguous_request', '/two/hosts'],
-    ['GET /frag#query HTTP/1.1\r\nHost: a\r\n\r\n', 400, 'ambiguous_request', '/frag']
-  ]
-  for (const [index, [text, status, refusal, path]] of wrong.entries()) {
-    await raw(url, text)
-    await until(() => process.lines().filter(({ msg }) => msg === 'access').length > index)
-    const line = process.lines().filter(({ msg }) => msg === 'access')[index]
-    t.match(
-      line,
-      { status, refusal, path, client: '127.0.0.1', api_id: '', host: '' },
-      JSON.stringify(text.slice(0, 60))
-    )
-    t.equal(Object.keys(line).length, 17)
-  }
-  t.equal(process.lines().filter(({ msg }) => msg === 'access').length, wrong.length)
-})
 
-t.test('an upstream that never answers has the time it was given, not the gateway', async t => {
-  const up = await upstream(t, () => {})
-  const process = launch(t, { settings: settings({ proxy_default_timeout: 1 }, memory) })
-  const url = await process.ready
-  await process.svc('POST', '/svc/apis/oas', api('slow', up.url))
-  t.equal((await fetch(`${url}/slow/`)).status, 504)
-  const { upstream_ms, gateway_ms, total_ms } = await process.line(
-    ({ msg, api_id }) => msg === 'access' && api_id === 'slow'
-  )
-  t.ok(upstream_ms > 0, `${upstream_ms} of ${total_ms} ms`)
-  t.equal(upstream_ms + gateway_ms, total_ms)
+  t.test('what was no request, or no clear one, has its line too', async t => {
+    const wrong: [string, number, string, string][] = [
+      ['GET /two HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400, 'ambiguous_request', ''],
+      [
+        'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',
+        400,
+        'ambiguous_request',
+        ''
+      ],
+      ['GET / HTTP/1.1\r\nHost : a\r\n\r\n', 400, 'ambiguous_request', ''],
+      [`GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431, 'header_overflow', ''],
+      ['NONSENSE / HTTP/1.1\r\nHost: a\r\n\r\n', 501, 'method_not_implemented', ''],
+      ['GET / HTTP/1.1\r\nHo', 408, 'head_timeout', ''],
+      ['GET /two/hosts?query HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n', 400, 'ambiguous_request', '/two/hosts'],
+      ['GET /frag#query HTTP/1.1\r\nHost: a\r\n\r\n', 400, 'ambiguous_request', '/frag']
+    ]
+    for (const [index, [text, status, refusal, path]] of wrong.entries()) {
+      await raw(url, text)
+      await until(() => process.lines().filter(({ msg }) => msg === 'access').length > index)
+      const line = process.lines().filter(({ msg }) => msg === 'access')[index]
+      t.match(
+        line,
+        { status, refusal, path, client: '127.0.0.1', api_id: '', host: '' },
+        JSON.stringify(text.slice(0, 60))
+      )
+      t.equal(Object.keys(line).length, 17)
+    }
+    t.equal(process.lines().filter(({ msg }) => msg === 'access').length, wrong.length)
+  })
+
+  t.test('an upstream that never answers has the time it was given, not the gateway', async t => {
+    const up = await upstream(t, () => {})
+    await process.svc('POST', '/svc/apis/oas', api('slow', up.url))
+    t.equal((await fetch(`${url}/slow/`)).status, 504)
+    const { upstream_ms, gateway_ms, total_ms } = await process.line(
+      ({ msg, api_id }) => msg === 'access' && api_id === 'slow'
+    )
+    t.ok(upstream_ms > 0, `${upstream_ms} of ${total_ms} ms`)
+    t.equal(upstream_ms + gateway_ms, total_ms)
+  })
 })
 
 t.test('SIGHUP opens the file anew; one that cannot be opened leaves the old one', async t => {

@@ -1,47 +1,13 @@
-import { spawn } from 'node:child_process'
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync
-} from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
-import { folder, type Launched, launch, main, runtime, SECRET, settings } from '../helpers/process.ts'
+import t from 'tap'
+import { gateway } from '../helpers/gateway.ts'
+import { call, folder, launch, refuses, run, runtime, SECRET, settings } from '../helpers/process.ts'
 
 t.setTimeout(180_000)
 
 const free = { SVC_GATEWAY__LISTEN_PORT: '0' }
-const mode = (path: string) => (statSync(path).mode & 0o777).toString(8)
-const secretOf = (cwd: string) => /^gateway\.secret=(.+)$/m.exec(readFileSync(join(cwd, 'data/secrets'), 'utf8'))![1]!
-
-/** It ends with this status, says one thing on standard error and nothing on standard output. */
-async function refuses(t: Test, process: Launched, status: number, text: RegExp): Promise<void> {
-  t.equal(await process.ended, status)
-  t.equal(process.stdout(), '')
-  t.match(process.stderr(), text)
-  if (status === 3) t.equal(process.stderr().trimEnd().split('\n').length, 1, process.stderr())
-}
-
-function run(t: Test, command: string, cwd: string, env: Record<string, string> = {}): Promise<string> {
-  return new Promise(resolve => {
-    const child = spawn('sh', ['-c', command], { cwd, env: { PATH: process.env.PATH!, ...env } })
-    t.teardown(() => void child.kill('SIGKILL'))
-    let out = ''
-    child.stdout.on('data', chunk => {
-      out += chunk
-    })
-    child.stderr.on('data', chunk => {
-      out += chunk
-    })
-    child.on('close', () => resolve(out))
-  })
-}
 
 t.test('faults in settings are all printed, with status 2, and nothing is started', async t => {
   const cwd = folder(t)
@@ -59,9 +25,13 @@ t.test('faults in settings are all printed, with status 2, and nothing is starte
 
 t.test('SVC_CONFIG names the settings file, and --config wins over it', async t => {
   const cwd = folder(t)
-  writeFileSync(join(cwd, 'a.json'), JSON.stringify(settings({}, { storage: { documents: { type: 'memory' } } })))
+  const rest = { storage: { documents: { type: 'memory' } }, management: { enabled: false } }
+  writeFileSync(join(cwd, 'a.json'), JSON.stringify(settings({}, rest)))
   const started = launch(t, { cwd, settings: null, env: { SVC_CONFIG: 'a.json' } })
   t.match(await started.ready, /^http:\/\/127\.0\.0\.1:\d+$/)
+  const line = await started.line(({ msg }) => msg === 'ready')
+  t.match(line, { gateway: /^http/ })
+  t.notOk('management' in line, 'without the management interface the line says nothing of it')
   const other = launch(t, { cwd, settings: null, args: ['--config=b.json'], env: { SVC_CONFIG: 'a.json' } })
   await refuses(t, other, 2, /b\.json/)
 })
@@ -109,12 +79,6 @@ t.test('a port that is taken is told in one line, with status 3', async t => {
   await refuses(t, launch(t, { settings: settings({ listen_address: 'no.such.host.invalid' }) }), 3, /no\.such\.host/)
 })
 
-t.test('one store serves one process', async t => {
-  const cwd = folder(t)
-  await launch(t, { cwd }).ready
-  await refuses(t, launch(t, { cwd }), 3, /data\/svc\.db is in use by another process/)
-})
-
 t.test('folders that cannot be used are told in one line, with status 3', async t => {
   const cwd = folder(t)
   writeFileSync(join(cwd, 'file'), '')
@@ -129,82 +93,28 @@ t.test('folders that cannot be used are told in one line, with status 3', async 
   await refuses(t, launch(t, { cwd, settings: settings({ app_path: 'apis' }) }), 3, /a\.yaml/)
 })
 
-t.test('without a settings file three printed commands show a protected, limited request', async t => {
-  const cwd = folder(t)
-  const first = launch(t, { cwd, settings: null, env: free })
-  const { commands } = await first.line(({ commands }) => commands !== undefined)
-  await first.ready
-  t.equal(mode(join(cwd, 'data')), '700')
-  for (const file of readdirSync(join(cwd, 'data'))) t.equal(mode(join(cwd, 'data', file)), '600', file)
-  t.match(await first.line(({ msg }) => msg === 'secrets'), { file: join(cwd, 'data/secrets') })
-  const shown = await run(t, commands.join('\n'), folder(t))
-  t.match(shown, /^svc_\S+\n/)
-  t.match(shown, /"path": "\/hello"/)
-  t.match(shown, /\n200 200 429 429 429 ?\n$/)
-  t.notMatch(shown, /authorization/i)
-  t.notOk(first.stdout().includes(secretOf(cwd)))
-})
-
-t.test('a sample that was deleted does not come back, and the secret stays', async t => {
-  const cwd = folder(t)
-  const first = launch(t, { cwd, settings: null, env: free })
-  const url = await first.ready
-  const headers = { 'X-Svc-Authorization': secretOf(cwd) }
-  const gone = await fetch(`${url}/svc/apis/oas/echo`, { method: 'DELETE', headers })
-  t.equal(gone.status, 200)
-  first.child.kill('SIGTERM')
-  t.equal(await first.ended, 0)
-  const second = launch(t, { cwd, settings: null, env: free })
-  t.same(await (await fetch(`${await second.ready}/svc/apis/oas`, { headers })).json(), [])
-  t.notOk(second.lines().some(({ commands }) => commands))
-})
-
-t.test('a secret from the environment is neither kept nor shown', async t => {
-  const cwd = folder(t)
-  const started = launch(t, { cwd, settings: null, env: { ...free, SVC_GATEWAY__SECRET: SECRET } })
-  const { commands } = await started.line(({ commands }) => commands !== undefined)
-  await started.ready
-  t.notOk(readFileSync(join(cwd, 'data/secrets'), 'utf8').includes(SECRET))
-  t.notOk(started.stdout().includes(SECRET))
-  t.notMatch(commands[0], '$SVC', 'another terminal does not have the variable')
-  t.match(await run(t, commands[0].replace('put the value of SVC_GATEWAY__SECRET here', SECRET), cwd), /^svc_\S+\n$/)
-})
-
-t.test('with a settings file there is no sample and nothing is generated', async t => {
+t.test('with a settings file', async t => {
   const cwd = folder(t)
   const started = launch(t, { cwd })
   await started.ready
-  t.same((await started.svc('GET', '/svc/apis/oas')).body, [])
-  t.notOk(existsSync(join(cwd, 'data/secrets')))
-})
 
-t.test('a secrets file without a secret is no reason to make another one', async t => {
-  const cwd = folder(t)
-  mkdirSync(join(cwd, 'data'))
-  writeFileSync(join(cwd, 'data/secrets'), 'gateway.secret=short\n')
-  await refuses(t, launch(t, { cwd, settings: null, env: free }), 3, /data\/secrets/)
-})
+  t.test('there is no sample and nothing is generated', async t => {
+    t.same((await started.svc('GET', '/svc/apis/oas')).body, [])
+    t.notOk(existsSync(join(cwd, 'data/secrets')))
+  })
 
-t.test('on a terminal what was generated is shown once, and lines are for people', async t => {
-  const cwd = folder(t)
-  const command = `${process.execPath} --disable-warning=ExperimentalWarning ${main}`
-  // `script` gives it a terminal; it stops itself once it is ready.
-  const stops = `data:text/javascript,process.stdout.write=(w=>function(c,...a){if(/ready gateway/.test(c))process.kill(process.pid,'SIGTERM');return w.call(process.stdout,c,...a)})(process.stdout.write)`
-  const once = () =>
-    run(t, `script -qec '${command.replace(' ', ' "$HOOK" ')}' /dev/null < /dev/null`, cwd, {
-      ...free,
-      HOOK: `--import=${stops}`
-    })
-  const first = await once()
-  t.match(first, `gateway.secret: ${secretOf(cwd)}`)
-  t.match(first, /3\. See the limit at work/)
-  t.match(first, /\d\d:\d\d:\d\d ready gateway=http:\/\/127\.0\.0\.1:\d+ management=http:\/\/127\.0\.0\.1:\d+ pid=\d+/)
-  const key = /^admin\.access_key=(.+)$/m.exec(readFileSync(join(cwd, 'data/secrets'), 'utf8'))![1]!
-  t.match(first, `admin.access_key: ${key} (kept in `)
-  const second = await once()
-  t.notOk(second.includes(secretOf(cwd)))
-  t.notOk(second.includes(key))
-  t.match(second, /3\. See the limit at work/)
+  t.test('nobody is there until the admin interface makes somebody', async t => {
+    const admin = { 'Admin-Auth': SECRET }
+    t.equal((await call(started, '/admin/users', admin)).body.users.length, 0)
+    const org = (await call(started, '/admin/organisations', admin, { owner_name: 'Acme' })).body.Meta
+    const given = { org_id: org, active: true, email_address: 'a@b.c' }
+    const { Message } = (await call(started, '/admin/users', admin, given)).body
+    t.match((await call(started, '/api/users/me', { Authorization: Message })).body, { org_id: org })
+  })
+
+  t.test('one store serves one process', async t => {
+    await refuses(t, launch(t, { cwd }), 3, /data\/svc\.db is in use by another process/)
+  })
 })
 
 t.test('it listens where it is told', async t => {
@@ -214,10 +124,8 @@ t.test('it listens where it is told', async t => {
     ['[::]', /^http:\/\/127\.0\.0\.1:\d+$/],
     ['0.0.0.0', /^http:\/\/127\.0\.0\.1:\d+$/]
   ] as const) {
-    const started = launch(t, {
-      settings: settings({ listen_address }, { storage: { documents: { type: 'memory' } } })
-    })
-    t.match(await started.ready, url, listen_address)
-    t.equal((await fetch(`${await started.ready}/hello`)).status, 200)
+    const gw = await gateway(t, { settings: { gateway: { listen_address } } })
+    t.match(gw.url, url, listen_address)
+    t.equal((await gw.get('/hello')).status, 200)
   }
 })

@@ -33,6 +33,21 @@ function held(url: string, path: string): Promise<{ socket: Socket; got: () => s
   })
 }
 
+/** Sends a request so many times on one connection; the answer is how many answers came until it ended. */
+function answers(url: string, request: string, count: number): Promise<number> {
+  const { hostname, port } = new URL(url)
+  return new Promise((resolve, reject) => {
+    let got = ''
+    const socket = connect(Number(port), hostname, () => socket.write(request.repeat(count)))
+    socket.on('data', chunk => {
+      got += chunk
+      if (got.split('HTTP/1.1 404 ').length > count) socket.end()
+    })
+    socket.on('error', reject)
+    socket.on('close', () => resolve(got.split('HTTP/1.1 404 ').length - 1))
+  })
+}
+
 t.test('SIGTERM: not ready at once, still listening for a while, what is under way finishes, status 0', async t => {
   let finish: () => void = () => {}
   const up = await upstream(t, (_req, res) => {
@@ -83,71 +98,79 @@ t.test('a signal that npm repeats is no second one; one half a second later ends
   t.equal(await process.ended, 1)
 })
 
-t.test('probes answer GET and HEAD, nothing else', async t => {
-  const process = launch(t, { settings: settings({}, memory) })
-  const url = await process.ready
-  for (const path of ['/hello', '/ready']) {
-    const answer = await fetch(url + path)
-    t.equal(answer.status, 200)
-    t.match(await answer.json(), {
-      status: 'pass',
-      version: /^v\d/,
-      description: 'svc gateway',
-      details: { documents: { status: 'pass', componentType: 'datastore', time: /Z$/ } }
-    })
-    t.equal((await fetch(url + path, { method: 'HEAD' })).status, 200)
-    const refused = await fetch(url + path, { method: 'POST', body: 'x' })
-    t.equal(refused.status, 405)
-    t.equal(refused.headers.get('allow'), 'GET, HEAD')
-    t.same(await refused.json(), { status: 'error', message: 'Method Not Allowed' })
-  }
-})
-
-t.test('SIGHUP reads the folders again; a fault in one keeps the old state', async t => {
+t.test('while it serves', async t => {
   const up = await upstream(t)
   const cwd = folder(t)
   mkdirSync(join(cwd, 'apis'))
   const write = (name: string, text: unknown) =>
     writeFileSync(join(cwd, 'apis', name), typeof text === 'string' ? text : JSON.stringify(text))
   write('a.json', api('a', up.url))
-  const process = launch(t, { cwd, settings: settings({ app_path: 'apis' }, memory) })
+  const process = launch(t, { cwd, node: ['--import', runtime], settings: settings({ app_path: 'apis' }, memory) })
   const url = await process.ready
-  t.equal((await fetch(`${url}/a/`)).status, 200)
-  write('b.json', api('b', up.url))
-  process.child.kill('SIGHUP')
-  await process.line(({ msg }) => msg === 'reloaded')
-  t.equal((await fetch(`${url}/b/`)).status, 200)
-  write('a.json', '{"openapi":')
-  write('c.json', api('c', up.url))
-  process.child.kill('SIGHUP')
-  const { faults } = await process.line(({ msg }) => msg === 'not reloaded: the old state stays')
-  t.match(faults.join(), /a\.json/)
-  t.equal((await fetch(`${url}/a/`)).status, 200)
-  t.equal((await fetch(`${url}/c/`)).status, 404)
-  const { status, body } = await process.svc('GET', '/svc/reload')
-  t.equal(status, 422)
-  t.match(body.message, /a\.json/)
+
+  t.test('probes answer GET and HEAD, nothing else', async t => {
+    for (const path of ['/hello', '/ready']) {
+      const answer = await fetch(url + path)
+      t.equal(answer.status, 200)
+      t.match(await answer.json(), {
+        status: 'pass',
+        version: /^v\d/,
+        description: 'svc gateway',
+        details: { documents: { status: 'pass', componentType: 'datastore', time: /Z$/ } }
+      })
+      t.equal((await fetch(url + path, { method: 'HEAD' })).status, 200)
+      const refused = await fetch(url + path, { method: 'POST', body: 'x' })
+      t.equal(refused.status, 405)
+      t.equal(refused.headers.get('allow'), 'GET, HEAD')
+      t.same(await refused.json(), { status: 'error', message: 'Method Not Allowed' })
+    }
+  })
+
+  t.test('SIGHUP reads the folders again; a fault in one keeps the old state', async t => {
+    t.equal((await fetch(`${url}/a/`)).status, 200)
+    write('b.json', api('b', up.url))
+    process.child.kill('SIGHUP')
+    await process.line(({ msg }) => msg === 'reloaded')
+    t.equal((await fetch(`${url}/b/`)).status, 200)
+    write('a.json', '{"openapi":')
+    write('c.json', api('c', up.url))
+    process.child.kill('SIGHUP')
+    const { faults } = await process.line(({ msg }) => msg === 'not reloaded: the old state stays')
+    t.match(faults.join(), /a\.json/)
+    t.equal((await fetch(`${url}/a/`)).status, 200)
+    t.equal((await fetch(`${url}/c/`)).status, 404)
+    const { status, body } = await process.svc('GET', '/svc/reload')
+    t.equal(status, 422)
+    t.match(body.message, /a\.json/)
+  })
+
+  t.test('signals are its own: it has reloaded, and it stops in order', async t => {
+    process.child.kill('SIGTERM')
+    t.equal(await process.ended, 0)
+    t.equal(process.lines().at(-1).msg, 'stopped')
+  })
 })
 
 t.test('a reader of standard output that goes away or falls asleep harms nobody', async t => {
-  for (const leave of ['destroy', 'pause'] as const) {
+  const request = `GET /${'x'.repeat(2000)} HTTP/1.1\r\nHost: a\r\n\r\n`
+  const cases = (['destroy', 'pause'] as const).map(async leave => {
     const process = launch(t, { settings: settings({}, memory) })
     const url = await process.ready
     process.child.stdout![leave]()
-    const asked = Array.from({ length: 50 }, async () => {
-      for (let i = 0; i < 40; i++) await (await fetch(`${url}/${'x'.repeat(2000)}`)).arrayBuffer()
-    })
-    await Promise.all(asked)
+    const asked = Array.from({ length: 50 }, () => answers(url, request, 40))
+    for (const got of await Promise.all(asked)) t.equal(got, 40, leave)
     t.equal(await ready(url), 200)
     process.child.kill('SIGTERM')
     const [status] = await new Promise<any[]>(resolve => process.child.on('exit', (...given) => resolve(given)))
     t.equal(status, 0, leave)
     process.child.stdout!.destroy()
-  }
+  })
+  await Promise.all(cases)
 })
 
 t.test('what nobody caught is told in one line and ends the process with status 1', async t => {
-  for (const fault of ["throw new Error('unforeseen')", "Promise.reject(new Error('unforeseen'))"]) {
+  const faults = ["throw new Error('unforeseen')", "Promise.reject(new Error('unforeseen'))"]
+  const cases = faults.map(async fault => {
     const when = `data:text/javascript,process.on('SIGUSR2',()=>{${fault}})`
     const process = launch(t, { node: [`--import=${when}`], settings: settings({}, memory) })
     await process.ready
@@ -155,7 +178,8 @@ t.test('what nobody caught is told in one line and ends the process with status 
     t.equal(await process.ended, 1)
     t.match(process.lines().at(-1), { level: 'error', msg: 'fault: the process ends', cause: 'Error: unforeseen' })
     t.equal(process.stderr(), '')
-  }
+  })
+  await Promise.all(cases)
 })
 
 t.test('a signal before anything of it is loaded ends it with status 0; SIGHUP does nothing there', async t => {
@@ -168,16 +192,6 @@ t.test('a signal before anything of it is loaded ends it with status 0; SIGHUP d
     process.child.kill(signal)
     t.equal(await process.ended, 0, signal)
   }
-})
-
-t.test('once it serves, signals are its own: it reloads and stops in order', async t => {
-  const process = launch(t, { node: ['--import', runtime], settings: settings({}, memory) })
-  await process.ready
-  process.child.kill('SIGHUP')
-  await process.line(({ msg }) => msg === 'reloaded')
-  process.child.kill('SIGTERM')
-  t.equal(await process.ended, 0)
-  t.equal(process.lines().at(-1).msg, 'stopped')
 })
 
 t.test('heads that never come to their end do not hold up the stop', async t => {

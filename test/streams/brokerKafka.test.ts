@@ -229,14 +229,16 @@ t.test('the wrong side of a listener is told, and is no outage', async t => {
     ['TLS where there is none', { tls }],
     ['without a login', { addresses: server.sasl!.brokers, tls }]
   ]
-  for (const [name, options] of cases)
-    await using(options, async broker => {
+  const tried = cases.map(([name, options]) =>
+    using(options, async broker => {
       for (let i = 0; i < 4; i++) {
         const call = broker.produce({ ...manner, topic, messages: texts('a'), deadline: soon() })
         await t.rejects(call, { message: /closed the connection: does it .*\?|SSL|TLS/ }, name)
       }
       t.match(broker.state(), { isUp: true }, name)
     })
+  )
+  await Promise.all(tried)
 })
 
 t.test('link-local addresses are never reached, whatever spells them', async t => {
