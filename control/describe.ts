@@ -66,7 +66,8 @@ const REASONS: Record<number, string> = {
   422: 'It can be read, but not meant',
   429: 'Too many wrong credentials from this address; see `Retry-After`',
   500: 'A fault of the gateway',
-  503: 'The database is away, or too many such calls are under way; see `Retry-After`'
+  503: 'The database is away, or too many such calls are under way; see `Retry-After`',
+  507: 'The store has no room left: nothing was written'
 }
 
 /** @param servers base URLs of the management interface and of the gateway interface */
@@ -146,7 +147,7 @@ function statuses({ door, method, bodyForm, gives }: Endpoint): number[] {
     ...(door === 'management' || door === 'admin' || door === 'portal' ? [401, 429] : []),
     ...(door === 'open' || door === 'admin' ? [] : [403]),
     404,
-    ...(writes ? [409, 412] : []),
+    ...(writes ? [409, 412, 507] : []),
     ...(bodyForm === 'none' ? [] : [408, 415]),
     ...(bodyForm === 'none' && gives === undefined ? [] : [413]),
     ...(writes || door === 'gateway' ? [422] : []),

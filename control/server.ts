@@ -5,7 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { compile, Invalid } from '../config/validate.ts'
 import type { Clock } from '../config/world.ts'
 import { parseJson } from '../config/yaml.ts'
-import { Unavailable } from '../gateway/store/store.ts'
+import { Full, Unavailable } from '../gateway/store/store.ts'
 import type { Caller } from './caller.ts'
 import { doorOf, doors, type Surface } from './doors.ts'
 import { Answer, type Call, type Endpoint, etag, Refused, Streamed, toldFaults } from './endpoint.ts'
@@ -319,6 +319,8 @@ function collect(req: IncomingMessage, res: ServerResponse, { mostBytes, ms, clo
 
 function refusal(cause: unknown, { log }: ControlTools): Refused {
   if (cause instanceof Refused) return cause
+  if (cause instanceof Full)
+    return new Refused(507, 'The store has no room left: nothing was written. It works again once there is room')
   if (cause instanceof Unavailable)
     return new Refused(503, 'Service temporarily unavailable', { headers: { 'Retry-After': '1' } })
   log.error('fault', {

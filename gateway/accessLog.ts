@@ -14,6 +14,8 @@ export interface AccessLog {
   line(x: Exchange): void
   /** For bytes of a client that were no request: nothing of them is known but who sent them. */
   refused(client: string, refusal: Refusal): void
+  /** Whole lines that another thread made. */
+  text(lines: string): void
   /** Opens the file anew, for log rotation. Answers why it could not; then the old file is kept. */
   reopen(): string | null
   close(): Promise<void>
@@ -69,6 +71,10 @@ export function accessLog(path: string, output: Lines, clock: Clock, log: Log): 
       lines.write(
         `{"level":"info","time":"${time(clock.now())}","msg":"access","api_id":"","api_name":"","org_id":"","key":"","client":"${client}","method":"","host":"","path":"","status":${status},"bytes":${json.length},"total_ms":0,"gateway_ms":0,"upstream_ms":0,"refusal":"${code}"}\n`
       )
+      if (lines.waiting >= FLUSH_CHARS) lines.flush()
+    },
+    text(ready) {
+      lines.write(ready)
       if (lines.waiting >= FLUSH_CHARS) lines.flush()
     },
     reopen() {

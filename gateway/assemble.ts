@@ -17,17 +17,25 @@ import { addresses } from './addresses.ts'
 import { compileRoute } from './compile.ts'
 import { eventBus, logEvents } from './events.ts'
 import { sampleApi } from './firstStart.ts'
+import { isControl } from './inner.ts'
 import { jwksCacheMemory } from './jwks/jwksCacheMemory.ts'
 import { dataPlane } from './plane.ts'
 import { type Health, probes, watch } from './probes.ts'
+import { rememberedRedis } from './remembered/rememberedRedis.ts'
 import { callerOf, gatewayServer } from './server.ts'
 import { streamKeys } from './steps/streamKeys.ts'
 import { openStorage } from './storage.ts'
 import type { Store } from './store/store.ts'
 import { openStreams, streamingApi } from './streaming.ts'
+import { relayedPeer, relayPlace } from './threads/relayed.ts'
+import { partOf, startThreads, type Threads, threadCount } from './threads/threads.ts'
+import { vacant } from './threads/vacant.ts'
 
 /** What streams may take behind `drain_timeout`: last writes, commits, farewells. */
 const STREAMS_END_MS = 5_000
+
+/** What the last relayed connections may take to close once the threads have ended. */
+const RELAYS_END_MS = 1_000
 
 export interface Given {
   readonly settings: Settings
@@ -53,6 +61,8 @@ export interface Gateway {
   /** The sample API is there. */
   readonly hasSample: boolean
   readonly store: Store
+  /** Those that serve the data plane; null: the main thread does. */
+  readonly threads: Pick<Threads, 'count' | 'running' | 'workers'> | null
   /**
    * Reads the folders again; answers the faults that keep the old state, or none. Opens the access log anew as well; that
    * it could not stands in the log alone.
@@ -81,7 +91,10 @@ export async function assemble(given: Given): Promise<Gateway> {
 async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const { settings, log, clock = systemClock, random = { bytes: randomBytes } } = given
   const { gateway } = settings
-  const { store, changes, counters } = await openStorage({ settings, clock, log, random }, opened)
+  const count = threadCount(settings)
+  const threadsBeside = count < 2 ? 0 : count
+  const storage = await openStorage({ settings, clock, log, random, threads: threadsBeside }, opened)
+  const { store, changes, counters } = storage
   const events = eventBus(clock, log)
   opened.push(logEvents(events, clock, log))
   const output =
@@ -90,7 +103,10 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
       toFile(() => 1),
       cause => log.error('standard output', { cause })
     )
-  const remembered = rememberedMemory(clock)
+  const { link } = storage
+  const remembering = link === null ? null : rememberedRedis({ link, clock, random, log })
+  opened.push(() => remembering?.close())
+  const remembered = remembering ?? rememberedMemory(clock)
   const streams = openStreams({ settings, store, events, remembered, clock, log, random })
   opened.push(() => streams.drain())
   const parts = { settings, store, changes, counters, events, streams, clock, log, random, output }
@@ -101,12 +117,33 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   })
   opened.push(() => plane.close())
   const { keys, policies, apis } = plane
+  const relay = count < 2 ? null : relayPlace(random, opened)
+  // Threads share a port: whoever else has it would share it as well.
+  if (relay !== null) await listening('gateway.listen_port', vacant(gateway.listen_port, gateway.listen_address))
+  // They load their code while this thread reads its documents.
+  const threads =
+    relay === null
+      ? null
+      : startThreads({
+          settings,
+          count,
+          store,
+          changes,
+          clock,
+          log,
+          relay,
+          access: plane.accessed,
+          counters: storage.gathered
+        })
+  opened.push(() => threads?.close())
   opened.push(streamKeys({ streams, keys, policies, changes, clock }))
   const faults = await plane.load()
   if (faults.length > 0) throw new Error(faults.join('; '))
   if (given.sample && (await store.sequence()) === 0 && apis.all().length === 0) await apis.save(sampleApi, null)
 
-  const health: Health = { version, notReady: '', parts: {} }
+  const health: Health = { version, notReady: '', parts: storage.parts }
+  if (threads !== null)
+    Object.defineProperty(health.parts, 'threads', { enumerable: true, get: () => partOf(threads, clock) })
   opened.push(await watch(health, store, clock))
   const probe = probes(health)
   const sealed = vault(gateway.security.private_certificate_encoding_secret || gateway.secret, random)
@@ -140,12 +177,15 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const manage = control(ofDoor(true), controlTools)
   const trusted = addresses(gateway.trusted_proxies)
   const shared = gateway.control_api_port === 0
-  const server = plane.server((x, normal) => {
-    if (probe(x.req, x.res, normal)) return true
-    if (!shared || !isControl(normal)) return false
-    manage(x.req, x.res, x.path, x.query, callerOf(x, trusted))
-    return true
-  })
+  const server = plane.server(
+    (x, normal) => {
+      if (probe(x.req, x.res, normal)) return true
+      if (!shared || !isControl(normal)) return false
+      manage(x.req, x.res, x.path, x.query, callerOf(x, trusted))
+      return true
+    },
+    relay === null ? undefined : relayedPeer(relay)
+  )
   // The same server again, so that it is as hard to abuse: only that it knows no API.
   const apart = { ...plane.serverTools, routes: { find: () => false }, done() {}, refused() {} }
   const controlServer = shared
@@ -177,7 +217,10 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     const { drain_timeout } = gateway.streaming
     const isStreaming = !streams.calls()[Symbol.iterator]().next().done
     const longest = isStreaming ? Math.max(drainMs, drain_timeout * 1000 + STREAMS_END_MS) : drainMs
-    return Promise.all([streams.drain(), ...[server, controlServer, management].map(each => each?.drain(longest))])
+    // What threads relay is under way here until it has ended there.
+    const drained =
+      threads === null ? server.drain(longest) : threads.drain(longest).then(() => server.drain(RELAYS_END_MS))
+    return Promise.all([streams.drain(), drained, controlServer?.drain(longest), management?.drain(longest)])
   }
   // A port that is taken shows before the data plane takes its first request.
   const controlBound = await listening(
@@ -190,7 +233,9 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     (await listening('management.listen_port', management?.listen(listen_port, listen_address))) ?? null
   if (managementBound !== null && !isLoopback(listen_address))
     log.warn('the management interface listens without TLS beyond loopback', { address: listen_address })
-  const bound = await listening('gateway.listen_port', server.listen(gateway.listen_port, gateway.listen_address))
+  if (relay !== null) await server.listenAt(relay.path)
+  const front = threads ?? server
+  const bound = await listening('gateway.listen_port', front.listen(gateway.listen_port, gateway.listen_address))
   url = base(bound)
 
   return {
@@ -199,13 +244,15 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     managementUrl: managementBound === null ? null : base(managementBound),
     hasSample: apis.get(sampleApi['x-svc-api-gateway'].info.id) !== null,
     store,
+    threads,
     async reload() {
       plane.reopenLog()
-      return plane.load()
+      const faults = await plane.load()
+      return faults.length > 0 || threads === null ? faults : threads.reload()
     },
     async stop() {
       health.notReady = 'Gateway is shutting down'
-      for (const each of [server, controlServer, management]) each?.announceEnd()
+      for (const each of [server, controlServer, management, threads]) each?.announceEnd()
       await new Promise<void>(resolve => clock.after(gateway.graceful_shutdown_delay_seconds * 1000, resolve))
       await closeAll(opened)
     }
@@ -226,10 +273,6 @@ async function listening<T>(setting: string, bound: Promise<T> | undefined): Pro
 /** Backwards, as it was opened. */
 async function closeAll(opened: Close[]): Promise<void> {
   for (let close = opened.pop(); close !== undefined; close = opened.pop()) await close()
-}
-
-function isControl(path: string): boolean {
-  return path === '/svc' || path.startsWith('/svc/')
 }
 
 function base({ address, family, port }: AddressInfo): string {

@@ -60,10 +60,11 @@ try {
   })
   if (stopping !== null) await finish(running)
   if (!fromFile) tell(running, secrets, made[0] ?? null)
-  const { url, managementUrl } = running
+  const { url, managementUrl, threads } = running
   log.info('ready', {
     gateway: url,
     ...(managementUrl === null ? {} : { management: managementUrl }),
+    ...(threads === null ? {} : { threads: threads.count }),
     pid: process.pid
   })
 } catch (cause) {

@@ -54,8 +54,10 @@ export interface Plane {
   load(): Promise<readonly string[]>
   /** Opens the access log anew; that it could not stands in the log. */
   reopenLog(): void
-  /** The server of all APIs. */
-  server(inner: Inner): GatewayServer
+  /** Takes whole lines of the access log that other threads made. */
+  accessed(lines: string): void
+  /** The server of all APIs. `relayed`: as `ServerTools` says. */
+  server(inner: Inner, relayed?: ServerTools['relayed']): GatewayServer
   close(): Promise<void>
 }
 
@@ -107,9 +109,11 @@ export function dataPlane(given: PlaneGiven): Plane {
       const unopened = access?.reopen() ?? null
       if (unopened !== null) log.error('the access log was not opened anew: the old file stays', { cause: unopened })
     },
-    server: inner =>
+    accessed: lines => access?.text(lines),
+    server: (inner, relayed) =>
       gatewayServer({
         ...serverTools,
+        ...(relayed === undefined ? {} : { relayed }),
         routes,
         inner,
         done(x) {

@@ -11,8 +11,10 @@ export interface Health {
   readonly parts: Record<string, Part>
 }
 
-interface Part {
+export interface Part {
   readonly componentType: string
+  /** While it fails, this process should get no requests. */
+  readonly isNeeded: boolean
   readonly failure: string | null
   /** When it was last looked at, ISO 8601 UTC. */
   readonly time: string
@@ -36,7 +38,7 @@ export async function watch(health: Health, store: Store, clock: Clock): Promise
         () => null,
         () => 'Document store not available'
       )
-    health.parts.documents = { componentType: 'datastore', failure, time: new Date(clock.now()).toISOString() }
+    health.parts.documents = part(failure, clock)
     if (!stopped) cancel = clock.after(failure === null ? LOOK_MS : FAILING_LOOK_MS, () => void look())
   }
   await look()
@@ -44,6 +46,11 @@ export async function watch(health: Health, store: Store, clock: Clock): Promise
     stopped = true
     cancel()
   }
+}
+
+/** A part that keeps data, as it stands now. */
+export function part(failure: string | null, clock: Pick<Clock, 'now'>, isNeeded = true): Part {
+  return { componentType: 'datastore', isNeeded, failure, time: new Date(clock.now()).toISOString() }
 }
 
 /** Answers a probe; false: the path is none. */
@@ -54,7 +61,7 @@ export function probes(health: Health): (req: IncomingMessage, res: ServerRespon
       send(res, 405, { status: 'error', message: 'Method Not Allowed' }, { Allow: 'GET, HEAD' })
     else if (path === '/hello') send(res, 200, hello(health))
     else {
-      const failing = health.notReady || Object.values(health.parts).find(part => part.failure !== null)?.failure
+      const failing = health.notReady || Object.values(health.parts).find(isMissed)?.failure
       if (failing) send(res, 503, { status: 'error', message: failing })
       else send(res, 200, hello(health))
     }
@@ -62,9 +69,14 @@ export function probes(health: Health): (req: IncomingMessage, res: ServerRespon
   }
 }
 
+function isMissed({ isNeeded, failure }: Part): boolean {
+  return isNeeded && failure !== null
+}
+
 function hello({ version, parts }: Health): unknown {
-  const failing = Object.values(parts).filter(part => part.failure !== null).length
-  const status = failing === 0 ? 'pass' : failing === Object.keys(parts).length ? 'fail' : 'warn'
+  const failing = Object.values(parts).filter(({ failure }) => failure !== null)
+  const isFailing = failing.some(isMissed) || failing.length === Object.keys(parts).length
+  const status = failing.length === 0 ? 'pass' : isFailing ? 'fail' : 'warn'
   const details = Object.fromEntries(
     Object.entries(parts).map(([name, { componentType, failure, time }]) => [
       name,

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http'
-import { type AddressInfo, type BlockList, isIP, type Socket } from 'node:net'
+import { type AddressInfo, type BlockList, isIP, type ListenOptions, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { GatewaySettings } from '../config/settings.ts'
 import type { Clock, Log } from '../config/world.ts'
@@ -14,6 +14,7 @@ import { causes } from './proxy/plan.ts'
 import { type Refusal, refusals } from './refusals.ts'
 import type { Routes } from './routes.ts'
 import { Unavailable } from './store/store.ts'
+import { RELAY_FIELDS, RELAY_HEAD_BYTES } from './threads/relayed.ts'
 
 /** Answers what is the gateway's own (`/svc/…`, probes); false: not its own. `normal`: the path in normal form. */
 export type Inner = (x: Exchange, normal: string) => boolean
@@ -31,10 +32,18 @@ export interface ServerTools {
   /** Stands in where no API does: refusals of requests that reach none. */
   readonly nowhere: Route
   readonly endings: Endings
+  /**
+   * Who really asks, where other threads relay requests (`threads/relayed.ts`); null: the connection is closed. Absent: who
+   * holds the socket.
+   */
+  readonly relayed?: (req: IncomingMessage, res: Reply) => Peer | null
 }
 
 export interface GatewayServer {
-  listen(port: number, address: string): Promise<AddressInfo>
+  /** `shared`: other threads listen there too, and the system spreads connections over all. */
+  listen(port: number, address: string, how?: 'alone' | 'shared'): Promise<AddressInfo>
+  /** On a Unix socket. */
+  listenAt(path: string): Promise<void>
   /**
    * From now on each answer closes its connection; listening goes on, and idle connections stay open: a load balancer
    * that still uses one gets its answer there and not an end.
@@ -59,6 +68,7 @@ const LATE_SWEEP_MS = 500
 
 /** Fields of a request's head at most; empty ones hardly count for `maxHeaderSize`. */
 const MOST_FIELDS = 1_000
+const HEAD_BYTES = 16_384
 
 type Client = Socket & {
   peer?: Peer
@@ -94,6 +104,7 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
   const { settings, log } = tools
   const options = settings.http_server_options
   const trusted = addresses(settings.trusted_proxies)
+  const mostFields = MOST_FIELDS + (tools.relayed === undefined ? 0 : RELAY_FIELDS)
   const sockets = new Set<Client>()
   /** Requests that were answered before their whole body had come, and until when it may come. */
   const late = new Map<IncomingMessage, number>()
@@ -106,7 +117,7 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     ServerResponse: Reply,
     noDelay: true,
     keepAlive: true,
-    maxHeaderSize: 16_384,
+    maxHeaderSize: HEAD_BYTES + (tools.relayed === undefined ? 0 : RELAY_HEAD_BYTES),
     insecureHTTPParser: false,
     // Ours to check: Node would answer without a body.
     requireHostHeader: false,
@@ -120,7 +131,7 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
   } as never)
   server.timeout = 0
   // Node drops those behind without a word: with one more than we take, we see that there are too many.
-  server.maxHeadersCount = MOST_FIELDS + 1
+  server.maxHeadersCount = mostFields + 1
 
   server.on('connection', (socket: Client) => {
     const address = plain(socket.remoteAddress ?? '')
@@ -177,8 +188,9 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
 
   function start(req: IncomingMessage, res: Reply, upgrade: Upgrade | null, refusal: Refusal | null): void {
     const socket = req.socket as Client
-    const peer = socket.peer!
-    const flood = req.rawHeaders.length > 2 * MOST_FIELDS
+    const peer = tools.relayed === undefined ? socket.peer! : tools.relayed(req, res)
+    if (peer === null) return void socket.destroy()
+    const flood = req.rawHeaders.length > 2 * mostFields
     const head = flood ? null : readHead(req)
     const target = readTarget(req, peer)
     if (head === null || target === null) {
@@ -292,16 +304,22 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     lingerOn(socket)
   }
 
-  return {
-    listen(port, address) {
-      return new Promise((resolve, reject) => {
-        server.once('error', reject)
-        server.listen({ port, host: address === '' ? undefined : address, backlog: 1024 }, () => {
-          server.off('error', reject)
-          resolve(server.address() as AddressInfo)
-        })
+  function bind(place: ListenOptions): Promise<void> {
+    return new Promise((resolve, reject) => {
+      server.once('error', reject)
+      server.listen({ ...place, backlog: 1024 }, () => {
+        server.off('error', reject)
+        resolve()
       })
+    })
+  }
+
+  return {
+    async listen(port, address, how = 'alone') {
+      await bind({ port, host: address === '' ? undefined : address, reusePort: how === 'shared' })
+      return server.address() as AddressInfo
     },
+    listenAt: path => bind({ path }),
     announceEnd() {
       ending = true
     },

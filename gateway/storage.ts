@@ -1,21 +1,30 @@
 import type { Settings } from '../config/settings.ts'
 import type { Clock, Log, Random } from '../config/world.ts'
 import type { Changes } from './changes/changes.ts'
-import { changesFollowing } from './changes/changesFollowing.ts'
-import { changesLocal } from './changes/changesLocal.ts'
+import { openChanges } from './changes/openChanges.ts'
 import type { Counters } from './counters/counters.ts'
 import { countersMemory } from './counters/countersMemory.ts'
+import { countersRedis } from './counters/redis/countersRedis.ts'
+import { type CountersShared, countersShared } from './counters/shared/countersShared.ts'
 import { Ledger } from './keys/ledger.ts'
+import { type Part, part } from './probes.ts'
+import { openRedis } from './redis/openRedis.ts'
+import type { RedisLink } from './redis/redis.ts'
 import type { Store } from './store/store.ts'
 import { storeMemory } from './store/storeMemory.ts'
 import { storePostgres } from './store/storePostgres.ts'
+import { storeRedis } from './store/storeRedis.ts'
+import { storeSplit } from './store/storeSplit.ts'
 import { storeSqlite } from './store/storeSqlite.ts'
+import { type Gathered, gathered } from './threads/gathered.ts'
 
 export interface StorageGiven {
   readonly settings: Settings
   readonly clock: Clock
   readonly log: Log
   readonly random: Random
+  /** Threads that count beside this one; 0: none. */
+  readonly threads: number
 }
 
 /** Everything that outlives a request, behind its ports. */
@@ -23,27 +32,105 @@ export interface Storage {
   readonly store: Store
   readonly changes: Changes
   readonly counters: Counters
+  /** The same counters, where other threads share them; null: none does. */
+  readonly gathered: Gathered | null
+  /** Null: nothing lies there. */
+  readonly link: RedisLink | null
+  /** How what lies elsewhere stands, for the probes; it changes by itself. */
+  readonly parts: Record<string, Part>
 }
 
 /**
  * Opens what `storage` in the settings names. `opened` takes how each is closed, in the order of opening.
  * @throws Error in one line, without passwords
  */
-export async function openStorage(
-  { settings, clock, log, random }: StorageGiven,
-  opened: (() => unknown)[]
-): Promise<Storage> {
-  const store = await openStore(settings, clock, log)
-  opened.push(() => store.close())
-  // Only this store can be shared with other processes.
-  const isPostgres = settings.storage.documents.type === 'postgres'
-  const changes = isPostgres ? await changesFollowing({ store, clock, log }) : changesLocal()
+export async function openStorage(given: StorageGiven, opened: (() => unknown)[]): Promise<Storage> {
+  const { settings, clock, log, random } = given
+  const { documents: ofDocuments, keys: ofKeys, counters: ofCounters } = settings.storage
+  const documents = await openStore(settings, clock, log)
+  opened.push(() => documents.close())
+  const isRedis = ofCounters.type === 'redis' || ofKeys === 'redis'
+  const link = isRedis ? await openRedis(ofCounters, given) : null
+  opened.push(() => link?.close())
+  const keys = link !== null && ofKeys === 'redis' ? await storeRedis({ link, clock, log }) : null
+  opened.push(() => keys?.close())
+  const store = keys === null ? documents : storeSplit({ documents, keys })
+  const changes = await openChanges({
+    // Only this store can be shared with other processes.
+    documents: ofDocuments.type === 'postgres' ? documents : null,
+    ...{ keys, link, clock, log },
+    maxStaleMs: ofDocuments.max_stale * 1000
+  })
   opened.push(() => changes.close())
-  const counters = countersMemory({ clock, random, maxEntries: settings.storage.counters.max_entries })
+  const parts: Record<string, Part> = {}
+  const { max_entries: maxEntries } = ofCounters
+  const isShared = ofCounters.type === 'redis'
+  const all = !isShared && given.threads > 0 ? gathered({ clock, random, maxEntries, store }) : null
+  const counters =
+    link === null || !isShared
+      ? await openMemory(given, store, all, opened)
+      : await openShared(given, store, link, parts, opened)
+  return { store, changes, counters, gathered: all, link, parts }
+}
+
+async function openMemory(
+  { settings, clock, log, random }: StorageGiven,
+  store: Store,
+  all: Gathered | null,
+  opened: (() => unknown)[]
+): Promise<Counters> {
+  const counters = all ?? countersMemory({ clock, random, maxEntries: settings.storage.counters.max_entries })
   const ledger = new Ledger({ counters, store, clock, log })
   await ledger.start()
   opened.push(() => ledger.stop())
-  return { store, changes, counters }
+  return counters
+}
+
+/**
+ * Counters outside of the process for a thread beside the main one: over a connection and with leases of its own.
+ * `opened`: as `openStorage`.
+ */
+export async function openCounters(
+  given: Omit<StorageGiven, 'threads'>,
+  store: Store,
+  opened: (() => unknown)[]
+): Promise<Counters> {
+  const link = await openRedis(given.settings.storage.counters, given)
+  opened.push(() => link.close())
+  return openShared(given, store, link, {}, opened)
+}
+
+async function openShared(
+  given: Omit<StorageGiven, 'threads'>,
+  store: Store,
+  link: RedisLink,
+  parts: Record<string, Part>,
+  opened: (() => unknown)[]
+): Promise<Counters> {
+  const { settings, clock, log, random } = given
+  const isNeeded = settings.gateway.counters_failure === 'refuse'
+  let failure: string | null = null
+  Object.defineProperty(parts, 'counters', { enumerable: true, get: () => part(failure, clock, isNeeded) })
+  const ledger: Ledger = new Ledger({
+    counters: { dump: limit => shared.dump(limit), restore: states => shared.restore(states) },
+    ...{ store, clock, log, of: 'all' }
+  })
+  const remote = countersRedis({ link, clock, log, random, ledger: id => ledger.find(id) })
+  opened.push(() => remote.close())
+  const shared: CountersShared = countersShared({
+    remote,
+    // While Redis is away.
+    local: countersMemory({ clock, random, maxEntries: settings.storage.counters.max_entries }),
+    ...{ clock, log, settings: settings.gateway, kept: ledger },
+    status(now) {
+      failure = now
+    }
+  })
+  await ledger.start()
+  opened.push(() => ledger.stop())
+  // Before the ledger ends: what Redis never heard of is kept by it.
+  opened.push(() => shared.close())
+  return shared
 }
 
 async function openStore({ storage }: Settings, clock: Clock, log: Log): Promise<Store> {

@@ -31,7 +31,15 @@ const floors: readonly (readonly string[])[] = [
   ['gateway/main.ts', 'bench/', 'test/']
 ]
 /** Who may speak HTTP itself; types do not count here. */
-const speakers = ['gateway/server.ts', 'gateway/exchange.ts', 'gateway/proxy/', 'control/server.ts', 'bench/', 'test/']
+const speakers = [
+  'gateway/server.ts',
+  'gateway/threads/',
+  'gateway/exchange.ts',
+  'gateway/proxy/',
+  'control/server.ts',
+  'bench/',
+  'test/'
+]
 
 interface Arrow {
   readonly from: string

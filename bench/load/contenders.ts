@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type ApiOptions, path, writeDocuments } from './documents.ts'
 import type { Load } from './generator.ts'
+import type { Place } from './machine.ts'
 import { nginx, startNginx } from './nginx.ts'
 import { folder, type Running, start } from './processes.ts'
 
@@ -14,6 +15,8 @@ export interface Contender {
 
 export interface Started {
   readonly running: Running
+  /** Counts something beside requests, from its start on: `Round.tally` tells how much of it a request took. */
+  readonly tally?: () => Promise<number>
   /** How to reach it. */
   readonly load: Pick<Load, 'url' | 'headers'>
   stop(): Promise<void>
@@ -43,6 +46,8 @@ export interface GatewayOptions {
     readonly quota_renewal_rate?: number
   }
   readonly accessLog?: 'file' | 'off'
+  /** Where it runs; default: a core of its own. */
+  readonly place?: Place
   /** An SQLite file that exists; default: a new one. */
   readonly store?: string
 }
@@ -83,7 +88,7 @@ async function startGateway(options: GatewayOptions, upstream: Running): Promise
   const args = [...flags, program, '--config', config]
   const running = await start({
     name,
-    place: 'gateway',
+    place: options.place ?? 'gateway',
     program: process.execPath,
     args,
     env: { ...COMPILED, ...env },

@@ -37,13 +37,14 @@ function allowedCores(): number[] {
 
 const cores = taskset === null ? [] : allowedCores()
 
-/** `gateway`: what is measured. `others`: the generator and the upstream. */
-export type Place = 'gateway' | 'others'
+/** `gateway`: what is measured. `others`: the generator and the upstream. `both`: everything on both cores. */
+export type Place = 'gateway' | 'others' | 'both'
 
 /** The command that runs a program on its core; the program itself where cores cannot be chosen. */
 export function pinned(place: Place, program: string, args: readonly string[]): [string, string[]] {
   if (taskset === null || cores.length < 2) return [program, [...args]]
-  return [taskset, ['-c', String(cores[place === 'gateway' ? 0 : 1]), program, ...args]]
+  const list = { gateway: `${cores[0]}`, others: `${cores[1]}`, both: `${cores[0]},${cores[1]}` }[place]
+  return [taskset, ['-c', list, program, ...args]]
 }
 
 /** What stands at the head of a result. */

@@ -20,6 +20,8 @@ export interface Round extends Measured {
   /** MiB, at the end and at the highest. */
   readonly rss: number
   readonly peak: number
+  /** Of what the contender counts beside, a request; NaN: it counts nothing. */
+  readonly tally: number
   /** Answers other than expected, and missing ones. */
   readonly failed: number
 }
@@ -45,7 +47,7 @@ export async function alternate(entries: readonly Entry[], upstream: Running, op
   return results
 }
 
-async function measureWarm(entry: Entry, started: Started, options: Options): Promise<Round> {
+export async function measureWarm(entry: Entry, started: Started, options: Options): Promise<Round> {
   const load = { connections: 64, seconds: options.seconds, ...started.load, ...entry.load }
   await mustAnswer(entry, load)
   await generate({ ...load, seconds: warmUp(options) })
@@ -73,14 +75,20 @@ export function warmUp({ seconds }: Options): number {
 }
 
 /** Sends a load and tells what it cost the process. */
-export async function measure({ running }: Started, load: Load, expects: Entry['expects'] = 'success'): Promise<Round> {
+export async function measure(
+  { running, tally }: Started,
+  load: Load,
+  expects: Entry['expects'] = 'success'
+): Promise<Round> {
+  const counted = (await tally?.()) ?? Number.NaN
   const before = cpuTime(running.pid)
   const measured = await generate(load)
   running.mustRun()
   const cpu = (cpuTime(running.pid) - before) / measured.requests
   const wrong = expects === 'refusal' ? measured.requests - measured.refused : measured.refused
   const perSecond = measured.requests / measured.seconds
-  return { ...measured, ...memory(running.pid), perSecond, cpu, failed: wrong + measured.broken }
+  const tallied = (((await tally?.()) ?? Number.NaN) - counted) / measured.requests
+  return { ...measured, ...memory(running.pid), perSecond, cpu, tally: tallied, failed: wrong + measured.broken }
 }
 
 function summary({ perSecond, p50, p99, cpu, failed }: Round): string {
@@ -93,6 +101,12 @@ export type Figure = 'perSecond' | 'p50' | 'p99' | 'worst' | 'cpu' | 'rss' | 'pe
 export function medianOf(rounds: readonly Round[] | undefined, of: Figure): number | null {
   if (rounds === undefined || rounds.length === 0) return null
   const value = median(rounds.map(round => round[of]))
+  return Number.isFinite(value) ? value : null
+}
+
+/** Null: it counts nothing beside. */
+export function medianOfTally(rounds: readonly Round[] | undefined): number | null {
+  const value = rounds === undefined ? Number.NaN : median(rounds.map(({ tally }) => tally))
   return Number.isFinite(value) ? value : null
 }
 

@@ -1,18 +1,26 @@
 import type { Clock, Log } from '../../config/world.ts'
-import type { Kind, Sequence, Store } from '../store/store.ts'
-import type { Changes } from './changes.ts'
+import type { Change, Kind, Sequence, Store } from '../store/store.ts'
+import type { Bell } from './bell.ts'
+import { anyId, anyOf, type Changes } from './changes.ts'
 import { changesLocal } from './changesLocal.ts'
+import { follower, type Told } from './follower.ts'
 
 export interface FollowingGiven {
   readonly store: Pick<Store, 'sequence' | 'since'>
   readonly clock: Clock
   readonly log: Log
+  /** Absent: the store is asked more often. */
+  readonly bell?: Bell
+  /** `storage.documents.max_stale` in milliseconds; 0: what is in memory is believed for ever. */
+  readonly maxStaleMs?: number
+  /** Which documents of that store count; `others`: all but keys. */
+  readonly holds?: 'all' | 'keys' | 'others'
+  /**
+   * Where changes are told, and who hears of this process's own; absent: a `changesLocal` of its own. With the changes of
+   * another store here, both are one. Closed along.
+   */
+  readonly onto?: Changes
 }
-
-/** Between two looks: a write elsewhere is to count here within a second. */
-const LOOK_MS = 250
-/** Told at once at most; nobody would be faster by so many ids than by reading anew. */
-const MOST_CHANGES = 50_000
 
 /** Whether somebody may hold such documents in memory. */
 const held: Record<Kind, boolean> = {
@@ -36,70 +44,53 @@ const held: Record<Kind, boolean> = {
 }
 const watched = (Object.keys(held) as Kind[]).filter(kind => held[kind])
 
+/** By what a store holds: the kinds to ask for, what to tell when anything may have changed, and when nobody can say. */
+const ways: Record<NonNullable<FollowingGiven['holds']>, { kinds: readonly Kind[]; lost: Told; stale: Change[] }> = {
+  all: { kinds: watched, lost: null, stale: [anyOf('key'), anyOf('user')] },
+  keys: { kinds: ['key'], lost: [anyOf('key')], stale: [anyOf('key')] },
+  others: { kinds: watched.filter(kind => kind !== 'key'), lost: null, stale: [anyOf('user')] }
+}
+
 /**
  * Changes of all processes that share a store: this process's own at once, the others' by asking the store for its
- * sequence several times a second. While the store is away nothing is told; afterwards it goes on where it stood.
+ * sequence, several times a second and when the bell rings. While the store is away nothing is told, until `maxStaleMs`
+ * have passed: then keys and users are no longer believed. Afterwards it goes on where it stood.
  * @throws Unavailable when the store cannot be asked where it stands
  */
-export async function changesFollowing({ store, clock, log }: FollowingGiven): Promise<Changes> {
-  const local = changesLocal()
-  /** Own changes that `since` will name again, by kind and id. */
-  const told = new Map<string, Sequence>()
-  let position = await store.sequence()
-  let cancel = () => {}
-  let looking: Promise<void> = Promise.resolve()
-  let isClosed = false
-  let isFailing = false
-
-  async function look(): Promise<void> {
-    // Asked first: what `since` leaves out, as nobody watches its kind, is passed all the same.
-    const newest = await store.sequence()
-    if (newest === position) return
-    const changes = await store.since(position, watched)
-    if (changes === null || changes.length > MOST_CHANGES) {
-      log.warn('documents changed beyond what can be told: everything is read anew', { position, newest })
-      await local.publish(null)
-      told.clear()
-    } else {
-      const foreign = changes.filter(({ kind, id, sequence }) => (told.get(nameOf(kind, id)) ?? 0) < sequence)
-      if (foreign.length > 0) await local.publish(foreign)
+export async function changesFollowing(given: FollowingGiven): Promise<Changes> {
+  const { store, clock, log, bell, maxStaleMs = 0, holds = 'all', onto = changesLocal() } = given
+  const way = ways[holds]
+  /** Own changes that the store will name again, by kind and id. */
+  const own = new Map<string, Sequence>()
+  const isForeign = ({ kind, id, sequence }: Change) => id === anyId || (own.get(nameOf(kind, id)) ?? 0) < sequence
+  const following = await follower({
+    ...{ store, clock, log, bell, maxStaleMs, ...way },
+    async tell(changes) {
+      const foreign = changes === null ? null : changes.filter(isForeign)
+      if (foreign?.length !== 0) await onto.publish(foreign)
+    },
+    passed(position) {
+      for (const [name, sequence] of own) if (sequence <= position) own.delete(name)
     }
-    position = Math.max(newest, changes?.at(-1)?.sequence ?? 0)
-    for (const [name, sequence] of told) if (sequence <= position) told.delete(name)
-  }
-
-  function next(): void {
-    if (isClosed) return
-    cancel = clock.after(LOOK_MS, () => {
-      looking = look()
-        .then(
-          () => {
-            if (isFailing) log.info('changes of other processes are heard again')
-            isFailing = false
-          },
-          cause => {
-            if (!isFailing && !isClosed)
-              log.error('changes of other processes cannot be heard', { cause: String(cause) })
-            isFailing = true
-          }
-        )
-        .then(next)
-    })
-  }
-  next()
+  })
 
   return {
     async publish(changes) {
-      await local.publish(changes)
-      // Only now: what a listener could not take over is told again.
-      for (const { kind, id, sequence } of changes ?? []) if (sequence > position) told.set(nameOf(kind, id), sequence)
+      const mine = (changes ?? []).filter(({ kind }) => way.kinds.includes(kind))
+      const newest = mine.reduce((most, { sequence }) => Math.max(most, sequence), 0)
+      try {
+        await onto.publish(changes)
+        // Only now: what a listener could not take over is told again.
+        for (const { kind, id, sequence } of mine)
+          if (sequence > following.position) own.set(nameOf(kind, id), sequence)
+      } finally {
+        if (newest > 0) bell?.ring(newest)
+      }
     },
-    listen: local.listen,
+    listen: onto.listen,
     async close() {
-      isClosed = true
-      cancel()
-      await looking
-      await local.close()
+      await following.close()
+      await onto.close()
     }
   }
 }

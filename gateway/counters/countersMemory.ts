@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto'
-import type { Clock, Random } from '../../config/world.ts'
+import type { Clock } from '../../config/world.ts'
 import { quotaEnd, quotaRuns } from '../limits/quota.ts'
 import { bucketEnd, bucketRuns, fixedEnd, fixedRuns, logBlocker, logBound } from '../limits/rate.ts'
 import { heldAllowance, nextAllowance } from '../limits/smoothing.ts'
+import { changedQuotas } from './changed.ts'
 import {
   type Charge,
   type CounterState,
@@ -13,7 +13,9 @@ import {
   wordsOf
 } from './counters.ts'
 import { leaving } from './leaving.ts'
+import { Lock } from './lock.ts'
 import { Logs } from './logs.ts'
+import { LATEST, type MemoryOptions, type SharedCounters, sharedCounters } from './memory.ts'
 import {
   ASIDE,
   BUCKET,
@@ -30,49 +32,69 @@ import {
   SEEN
 } from './records.ts'
 
-export interface CountersMemoryOptions {
+export interface ThreadOptions {
   readonly clock: Pick<Clock, 'now'>
-  readonly random?: Random
-  /** At most so many counters (75 to 110 bytes each); then the least used leave, ended ones first, quotas last. */
-  readonly maxEntries?: number
-  /** At most so many bytes of sliding-log entries; then the logs of the least used begin anew. */
-  readonly maxLogBytes?: number
+  /** The same for all threads; what it was made with counts. */
+  readonly shared: SharedCounters
+  /** The number of this thread, 0 (the main one) to 2^23 - 1: no two that live have the same. After its end: `repair`. */
+  readonly owner: number
 }
 
 /** `Counters` whose answers are never promises. */
 export interface CountersMemory extends Counters {
-  charge(limits: readonly Charge[]): Verdict
+  charge(limits: readonly Charge[], units?: number): Verdict
   look(limits: readonly Charge[]): Verdict
   forget(ids: readonly string[]): void
+  /**
+   * With threads: of the quotas that this thread was the first to charge since somebody's last dump, and the ids that it
+   * forgot; each in its newest state, whoever charged it last. All threads must dump. States of several threads may reach
+   * the ledger in another order than they were taken; `adopt` avoids that.
+   */
   dump(limit?: number): readonly CounterState[]
+  /**
+   * Takes over what another thread dumped: it comes with this thread's next dump, in the state of that time, so that one
+   * thread alone writes the ledger and what was forgotten since stays forgotten.
+   */
+  adopt(states: readonly CounterState[]): void
   restore(states: readonly CounterState[]): void
   /** How many counters are held, ended ones included, and the bytes that they and their logs lie in. */
   size(): { entries: number; bytes: number; logBytes: number }
 }
 
-/** Counters in this process: exact, synchronous, bounded, outside of the heap. */
-export function countersMemory(options: CountersMemoryOptions): CountersMemory {
-  const { clock, random = { bytes: randomBytes }, maxEntries = 4_000_000, maxLogBytes = 256 * 1024 * 1024 } = options
-  const records = new Records(maxEntries, random)
-  const logs = new Logs(maxLogBytes, Math.floor(clock.now()))
-  const { pages } = records
-  const { kindAt, clear, remove, makeRoom, freeLog } = leaving(records, logs)
-  let latest = -Infinity
-  /** What the next dump looks at: charges of changed quotas (each once, by CHANGED), and forgotten ids. */
-  let changed: Charge[] = []
-  const forgotten = new Map<string, Words>()
+/**
+ * Counters in this process: exact, synchronous, bounded, outside of the heap. Several threads count together where each
+ * makes its own of one `shared`: a charge or look is then one step among those of all threads. Without `shared` nothing
+ * is locked.
+ */
+export function countersMemory(options: MemoryOptions | ThreadOptions): CountersMemory {
+  const isShared = 'shared' in options
+  const memory = isShared ? options.shared : sharedCounters(options)
+  const owner = isShared ? options.owner : 0
+  const lock = isShared ? new Lock(memory, owner) : null
+  const { clock } = options
+  const records = new Records(memory)
+  const logs = new Logs(memory)
+  const { whole, real } = records
+  const times = new Float64Array(memory.state, 0, LATEST + 1)
+  const { kindAt, clear, remove, makeRoom, freeLog } = leaving(records, logs, new Int32Array(memory.state))
+  const { mark, list, noteForgotten, dump, adopt } = changedQuotas(records, lock, owner)
+  /** Standings as numbers: objects are made of them after the lock, since the garbage collector may come in between. */
+  let told = new Float64Array(4 * TOLD)
 
-  // A system clock that is set back by little stands still instead; one set back by more is followed.
+  // A system clock that is set back by little stands still instead; one set back by more is followed. Asked under the
+  // lock: a thread that waited would bring a time from before.
   function moment(): number {
     const now = Math.floor(clock.now())
-    if (now > latest || latest - now > 1000) latest = now
-    return latest
+    const latest = times[LATEST]!
+    if (now <= latest && latest - now <= 1000) return latest
+    times[LATEST] = now
+    return now
   }
 
   /** The record of this id, new or as it was. */
   function place(words: Words, kind: number, now: number): number {
     const found = records.find(words)
-    if (found < 0) {
+    if (found === 0) {
       makeRoom(now)
       return records.add(words, kind)
     }
@@ -81,38 +103,27 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
     return found
   }
 
-  function chargeQuota(limit: Charge, now: number, standings: Standing[], units: number): boolean {
-    const number = place(limit, QUOTA, now)
-    const { whole, real } = pages.of(number)
-    const r = pages.at(number)
+  function chargeQuota(limit: Charge, now: number, units: number, at: number): boolean {
+    const r = place(limit, QUOTA, now) * 8
     const before = real[r + END]!
     const count = quotaRuns(before, now) ? real[r + COUNT]! + units : units
     const end = quotaEnd(before, now, limit.perMs)
     real[r + COUNT] = count
     real[r + END] = end
     real[r + SEEN] = now
-    if ((whole[r * 2 + KIND]! & CHANGED) === 0) {
-      whole[r * 2 + KIND] = QUOTA | CHANGED
-      // Only where nobody dumps: at least half of them have left this memory.
-      if (changed.length >= 2 * maxEntries) changed = changed.filter(limit => findChanged(limit) >= 0)
-      changed.push(limit)
-    }
+    const isListed = (whole[r * 2 + KIND]! & CHANGED) !== 0
+    if (!isListed) whole[r * 2 + KIND] = mark
     const { allowed } = limit
-    standings.push({
-      allowed,
-      remaining: Math.max(0, allowed - count),
-      reset: end === Infinity ? 0 : end,
-      smoothed: null
-    })
+    tell(at, allowed, Math.max(0, allowed - count), end === Infinity ? 0 : end)
+    told[at + TO_LIST] = isListed ? 0 : 1
     return count <= allowed
   }
 
-  function chargeRate(limit: Charge, now: number, standings: Standing[]): boolean {
+  function chargeRate(limit: Charge, now: number, at: number): boolean {
     const { allowed, perMs, slope } = limit
     const kind = kindOfRate(limit)
     const number = place(limit, kind, now)
-    const { whole, real } = pages.of(number)
-    const r = pages.at(number)
+    const r = number * 8
     const w = r * 2
 
     let n = real[r + COUNT]!
@@ -137,13 +148,13 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
     }
 
     let allowance = allowed
-    let smoothed: Standing['smoothed'] = null
+    let smoothed = 0
     if (slope !== null) {
       const held = heldAllowance(real[r + CURRENT]!, real[r + SEEN]!, now, allowed, slope)
       allowance = nextAllowance(held, real[r + NEXT_AT]!, now, n, allowed, slope)
       if (allowance !== held) {
         real[r + NEXT_AT] = now + slope.delayMs
-        if (held !== 0) smoothed = allowance > held ? 'up' : 'down'
+        if (held !== 0) smoothed = allowance > held ? 1 : -1
       }
       real[r + CURRENT] = allowance
     } else real[r + CURRENT] = 0
@@ -174,7 +185,8 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
     real[r + SEEN] = now
     const remaining = passes ? allowance - n : 0
     const reset = kind !== LOG ? end : logReset(first, n, allowance, now, perMs)
-    standings.push({ allowed: allowance, remaining, reset, smoothed })
+    tell(at, allowance, remaining, reset)
+    told[at + SMOOTHED] = smoothed
     return passes
   }
 
@@ -183,25 +195,21 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
     return blocker < 0 ? now : logs.timeAt(first, blocker) + perMs
   }
 
-  function lookQuota(limit: Charge, now: number, standings: Standing[]): boolean {
-    const number = records.find(limit)
-    const known = number >= 0 && kindAt(number) === QUOTA
-    const before = known ? pages.of(number).real[pages.at(number) + END]! : -Infinity
+  function lookQuota(limit: Charge, now: number, at: number): boolean {
+    const r = known(limit, QUOTA) * 8
+    const before = real[r + END]!
     const runs = quotaRuns(before, now)
     const { allowed } = limit
-    const remaining = Math.max(0, allowed - (runs ? pages.of(number).real[pages.at(number) + COUNT]! : 0))
+    const remaining = Math.max(0, allowed - (runs ? real[r + COUNT]! : 0))
     const end = runs ? quotaEnd(before, now, limit.perMs) : 0
-    standings.push({ allowed, remaining, reset: end === Infinity ? 0 : end, smoothed: null })
+    tell(at, allowed, remaining, end === Infinity ? 0 : end)
     return remaining > 0
   }
 
-  function lookRate(limit: Charge, now: number, standings: Standing[]): boolean {
+  function lookRate(limit: Charge, now: number, at: number): boolean {
     const { allowed, perMs, slope } = limit
     const kind = kindOfRate(limit)
-    const number = records.find(limit)
-    const known = number >= 0 && kindAt(number) === kind
-    const { whole, real } = known ? pages.of(number) : none
-    const r = known ? pages.at(number) : 0
+    const r = known(limit, kind) * 8
 
     let n = real[r + COUNT]!
     let reset = 0
@@ -230,87 +238,111 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
     }
     const remaining = Math.max(0, allowance - n)
     if (kind === LOG) reset = remaining > 0 ? now : logs.timeAt(first, left + logBlocker(n, allowance)) + perMs
-    standings.push({ allowed: allowance, remaining, reset, smoothed: null })
+    tell(at, allowance, remaining, reset)
     return remaining > 0
   }
 
-  /** The record of this id, if it is a quota that changed since the last dump, or -1. */
-  function findChanged(words: Words): number {
+  /** The record of this id, or the empty one where it counts something else. */
+  function known(words: Words, kind: number): number {
     const number = records.find(words)
-    return number >= 0 && pages.of(number).whole[pages.at(number) * 2 + KIND] === (QUOTA | CHANGED) ? number : -1
+    return kindAt(number) === kind ? number : 0
+  }
+
+  function tell(at: number, allowed: number, remaining: number, reset: number): void {
+    told[at] = allowed
+    told[at + REMAINING] = remaining
+    told[at + RESET] = reset
+    told[at + SMOOTHED] = 0
+    told[at + TO_LIST] = 0
+  }
+
+  function verdict(length: number, refused: number, now: number): Verdict {
+    const standings: Standing[] = []
+    for (let at = 0; standings.length < length; at += TOLD) {
+      const smoothed = told[at + SMOOTHED]!
+      standings.push({
+        allowed: told[at]!,
+        remaining: told[at + REMAINING]!,
+        reset: told[at + RESET]!,
+        smoothed: smoothed === 0 ? null : smoothed > 0 ? 'up' : 'down'
+      })
+    }
+    return { refused, standings, now }
   }
 
   return {
     charge(limits, units = 1) {
-      const now = moment()
-      const standings: Standing[] = []
-      for (let i = 0; i < limits.length; i++) {
-        const limit = limits[i]!
-        const passes =
-          limit.kind === 'quota' ? chargeQuota(limit, now, standings, units) : chargeRate(limit, now, standings)
-        if (!passes) return { refused: i, standings, now }
+      const { length } = limits
+      if (length * TOLD > told.length) told = new Float64Array(length * TOLD)
+      let i = 0
+      let passes = true
+      let now = 0
+      lock?.enter()
+      try {
+        now = moment()
+        for (; i < length && passes; i++) {
+          const limit = limits[i]!
+          passes = limit.kind === 'quota' ? chargeQuota(limit, now, units, i * TOLD) : chargeRate(limit, now, i * TOLD)
+        }
+      } finally {
+        lock?.leave()
       }
-      return { refused: -1, standings, now }
+      for (let j = 0; j < i; j++) if (told[j * TOLD + TO_LIST] !== 0) list(limits[j]!)
+      return verdict(i, passes ? -1 : i - 1, now)
     },
 
     look(limits) {
-      const now = moment()
-      const standings: Standing[] = []
-      for (let i = 0; i < limits.length; i++) {
-        const limit = limits[i]!
-        const passes = limit.kind === 'quota' ? lookQuota(limit, now, standings) : lookRate(limit, now, standings)
-        if (!passes) return { refused: i, standings, now }
+      const { length } = limits
+      if (length * TOLD > told.length) told = new Float64Array(length * TOLD)
+      let i = 0
+      let passes = true
+      let now = 0
+      lock?.enter()
+      try {
+        now = moment()
+        for (; i < length && passes; i++) {
+          const limit = limits[i]!
+          passes = limit.kind === 'quota' ? lookQuota(limit, now, i * TOLD) : lookRate(limit, now, i * TOLD)
+        }
+      } finally {
+        lock?.leave()
       }
-      return { refused: -1, standings, now }
+      return verdict(i, passes ? -1 : i - 1, now)
     },
 
     forget(ids) {
       for (const id of ids) {
         const words = wordsOf(id)
+        lock?.enter()
         const number = records.find(words)
-        const isRate = number >= 0 && kindAt(number) !== QUOTA
-        if (number >= 0) remove(number)
+        const isRate = number !== 0 && kindAt(number) !== QUOTA
+        if (number !== 0) remove(number)
+        lock?.leave()
         // An unknown id may be a quota that left this memory and still lies in the ledger.
-        if (isRate) continue
-        if (forgotten.size >= maxEntries) forgotten.delete(forgotten.keys().next().value!)
-        forgotten.set(id, words)
+        if (!isRate) noteForgotten(id, words)
       }
     },
 
-    dump(limit = Infinity) {
-      const states: CounterState[] = []
-      for (const [id, words] of forgotten) {
-        if (states.length >= limit) return states
-        forgotten.delete(id)
-        // Counted again since: it comes with the changed ones.
-        if (findChanged(words) < 0) states.push({ id, count: 0, renews: 0 })
-      }
-      let i = 0
-      for (; i < changed.length && states.length < limit; i++) {
-        const number = findChanged(changed[i]!)
-        if (number < 0) continue
-        const { whole, real } = pages.of(number)
-        const r = pages.at(number)
-        whole[r * 2 + KIND] = QUOTA
-        const end = real[r + END]!
-        states.push({ id: changed[i]!.id, count: real[r + COUNT]!, renews: end === Infinity ? 0 : end })
-      }
-      changed = changed.slice(i)
-      return states
-    },
+    dump: (limit = Infinity) => dump(limit),
+    adopt,
 
     restore(states) {
-      const now = moment()
       for (const { id, count, renews } of states) {
         const end = renews === 0 ? Infinity : renews
-        if (!quotaRuns(end, now) || count <= 0) continue
-        const number = place(wordsOf(id), QUOTA, now)
-        const { real } = pages.of(number)
-        const r = pages.at(number)
-        const runs = quotaRuns(real[r + END]!, now)
-        real[r + COUNT] = runs ? Math.max(real[r + COUNT]!, count) : count
-        real[r + END] = runs ? Math.min(real[r + END]!, end) : end
-        real[r + SEEN] = now
+        if (count <= 0) continue
+        const words = wordsOf(id)
+        lock?.enter()
+        try {
+          const now = moment()
+          if (!quotaRuns(end, now)) continue
+          const r = place(words, QUOTA, now) * 8
+          const runs = quotaRuns(real[r + END]!, now)
+          real[r + COUNT] = runs ? Math.max(real[r + COUNT]!, count) : count
+          real[r + END] = runs ? Math.min(real[r + END]!, end) : end
+          real[r + SEEN] = now
+        } finally {
+          lock?.leave()
+        }
       }
     },
 
@@ -318,10 +350,14 @@ export function countersMemory(options: CountersMemoryOptions): CountersMemory {
   }
 }
 
-/** What an unknown counter looks like. */
-const none = { whole: new Int32Array(16), real: new Float64Array(8) }
-none.real[SEEN] = -Infinity
-none.real[END] = -Infinity
+// A standing as numbers; the first is what is allowed.
+const REMAINING = 1
+const RESET = 2
+/** 1: up, -1: down. */
+const SMOOTHED = 3
+/** 1: a quota that bears this thread's mark since this charge. */
+const TO_LIST = 4
+const TOLD = 5
 
 function kindOfRate(limit: Charge): number {
   return limit.algorithm === 'bucket' ? BUCKET : limit.algorithm === 'fixed_window' ? FIXED : LOG

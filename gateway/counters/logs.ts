@@ -1,4 +1,4 @@
-import { Pages } from './pages.ts'
+import { LOG_FREE, LOG_TAKEN, type SharedCounters } from './memory.ts'
 
 /**
  * The entries of sliding logs. A log is a chain of chunks of 64 bytes that all come from one bounded arena: it takes
@@ -12,31 +12,32 @@ import { Pages } from './pages.ts'
  */
 
 const unit = 4096
-const pageBytes = 1024 * 1024
 
 export class Logs {
   /** How many requests the last `drop` found to have left. */
   dropped = 0
-  readonly #pages = new Pages()
+  readonly #whole: Int32Array<SharedArrayBuffer>
+  readonly #real: Float64Array<SharedArrayBuffer>
+  readonly #state: Int32Array<SharedArrayBuffer>
   readonly #most: number
   readonly #epoch: number
-  /** Chunks that were given back, chained; and how many were ever taken (number 0 stands for none). */
-  #free = 0
-  #taken = 1
 
-  /** At most `maxBytes`, in pages of 1 MiB (one at least). */
-  constructor(maxBytes: number, epoch: number) {
-    this.#most = (Math.max(1, Math.min(Math.floor(maxBytes / pageBytes), 4096)) * pageBytes) / 64
+  constructor({ maxChunks, epoch, state, logs }: SharedCounters) {
+    this.#whole = new Int32Array(logs)
+    this.#real = new Float64Array(logs)
+    this.#state = new Int32Array(state)
+    this.#most = maxChunks
     this.#epoch = epoch
   }
 
+  /** That were ever in use; number 0 stands for no chunk. */
   get bytes(): number {
-    return this.#pages.bytes
+    return this.#state[LOG_TAKEN]! === 1 ? 0 : this.#state[LOG_TAKEN]! * 64
   }
 
   /** No chunk can be taken: `append` needs a log to be freed first. */
   get full(): boolean {
-    return this.#free === 0 && this.#taken === this.#most
+    return this.#state[LOG_FREE] === 0 && this.#state[LOG_TAKEN] === this.#most
   }
 
   /** Adds a request to the log that begins at `first` (0: a new one) and gives its first chunk. Not while `full`. */
@@ -44,24 +45,25 @@ export class Logs {
     const entry = (now - this.#epoch) * unit + 1
     if (first === 0) {
       const chunk = this.#take()
-      this.#pages.of(chunk).real[this.#pages.at(chunk) + 1] = entry
-      this.#pages.of(chunk).whole[this.#pages.at(chunk) * 2 + 1] = chunk * 64 + 9
+      this.#real[chunk * 8 + 1] = entry
+      this.#whole[chunk * 16 + 1] = chunk * 64 + 9
       return chunk
     }
-    const heads = this.#pages.of(first).whole
-    const h = this.#pages.at(first) * 2 + 1
+    const heads = this.#whole
+    const real = this.#real
+    const h = first * 16 + 1
     const ends = heads[h]!
     const last = ends >>> 6
-    const i = this.#pages.at(last) + (ends & 7)
-    const newest = this.#pages.of(last).real[i]!
-    if (newest - entry >= 0 && newest - entry < unit - 2) this.#pages.of(last).real[i] = newest + 1
+    const i = last * 8 + (ends & 7)
+    const newest = real[i]!
+    if (newest - entry >= 0 && newest - entry < unit - 2) real[i] = newest + 1
     else if ((ends & 7) < 7) {
-      this.#pages.of(last).real[i + 1] = entry
+      real[i + 1] = entry
       heads[h] = ends + 1
     } else {
       const chunk = this.#take()
-      this.#pages.of(chunk).real[this.#pages.at(chunk) + 1] = entry
-      this.#pages.of(last).whole[this.#pages.at(last) * 2] = chunk
+      this.#real[chunk * 8 + 1] = entry
+      this.#whole[last * 16] = chunk
       heads[h] = chunk * 64 + (ends & 0x38) + 1
     }
     return first
@@ -72,7 +74,7 @@ export class Logs {
     this.dropped = 0
     const before = (bound - this.#epoch + 1) * unit
     while (first !== 0) {
-      const oldest = this.#pages.of(first).real[this.#pages.at(first) + this.#firstEntry(first)]!
+      const oldest = this.#real[first * 8 + this.#firstEntry(first)]!
       if (oldest >= before) return first
       this.dropped += countOf(oldest)
       first = this.#shift(first)
@@ -82,8 +84,8 @@ export class Logs {
 
   /** Takes out the oldest request alone. */
   dropOldest(first: number): number {
-    const real = this.#pages.of(first).real
-    const i = this.#pages.at(first) + this.#firstEntry(first)
+    const real = this.#real
+    const i = first * 8 + this.#firstEntry(first)
     if (countOf(real[i]!) === 1) return this.#shift(first)
     real[i] = real[i]! - 1
     return first
@@ -119,22 +121,22 @@ export class Logs {
 
   /** When the newest request came. */
   newest(first: number): number {
-    const ends = this.#pages.of(first).whole[this.#pages.at(first) * 2 + 1]!
-    return Math.floor(this.#pages.of(ends >>> 6).real[this.#pages.at(ends >>> 6) + (ends & 7)]! / unit) + this.#epoch
+    const ends = this.#whole[first * 16 + 1]!
+    return Math.floor(this.#real[(ends >>> 6) * 8 + (ends & 7)]! / unit) + this.#epoch
   }
 
   /** Gives all chunks of a log back. */
   free(first: number): void {
     if (first === 0) return
-    const last = this.#pages.of(first).whole[this.#pages.at(first) * 2 + 1]! >>> 6
-    this.#pages.of(last).whole[this.#pages.at(last) * 2] = this.#free
-    this.#free = first
+    const last = this.#whole[first * 16 + 1]! >>> 6
+    this.#whole[last * 16] = this.#state[LOG_FREE]!
+    this.#state[LOG_FREE] = first
   }
 
   /** Takes the oldest entry out and gives the new first chunk. */
   #shift(first: number): number {
-    const whole = this.#pages.of(first).whole
-    const h = this.#pages.at(first) * 2
+    const whole = this.#whole
+    const h = first * 16
     const ends = whole[h + 1]!
     const entry = (ends >>> 3) & 7
     if (ends >>> 6 === first ? entry < (ends & 7) : entry < 7) {
@@ -142,36 +144,34 @@ export class Logs {
       return first
     }
     const next = whole[h]!
-    if (next !== 0) this.#pages.of(next).whole[this.#pages.at(next) * 2 + 1] = (ends & ~0x38) + 8
-    whole[h] = this.#free
-    this.#free = first
+    if (next !== 0) whole[next * 16 + 1] = (ends & ~0x38) + 8
+    whole[h] = this.#state[LOG_FREE]!
+    this.#state[LOG_FREE] = first
     return next
   }
 
   #walk(first: number, onto: (entry: number) => boolean): void {
     if (first === 0) return
-    const ends = this.#pages.of(first).whole[this.#pages.at(first) * 2 + 1]!
+    const ends = this.#whole[first * 16 + 1]!
     const last = ends >>> 6
     let i = (ends >>> 3) & 7
-    for (let chunk = first; ; i = 1, chunk = this.#pages.of(chunk).whole[this.#pages.at(chunk) * 2]!) {
-      const real = this.#pages.of(chunk).real
-      for (const end = chunk === last ? ends & 7 : 7; i <= end; i++) if (!onto(real[this.#pages.at(chunk) + i]!)) return
+    for (let chunk = first; ; i = 1, chunk = this.#whole[chunk * 16]!) {
+      for (const end = chunk === last ? ends & 7 : 7; i <= end; i++) if (!onto(this.#real[chunk * 8 + i]!)) return
       if (chunk === last) return
     }
   }
 
   #take(): number {
-    let chunk = this.#free
-    if (chunk === 0) {
-      chunk = this.#taken++
-      this.#pages.reach(chunk)
-    } else this.#free = this.#pages.of(chunk).whole[this.#pages.at(chunk) * 2]!
-    this.#pages.of(chunk).whole[this.#pages.at(chunk) * 2] = 0
+    const state = this.#state
+    let chunk = state[LOG_FREE]!
+    if (chunk === 0) chunk = state[LOG_TAKEN]!++
+    else state[LOG_FREE] = this.#whole[chunk * 16]!
+    this.#whole[chunk * 16] = 0
     return chunk
   }
 
   #firstEntry(first: number): number {
-    return (this.#pages.of(first).whole[this.#pages.at(first) * 2 + 1]! >>> 3) & 7
+    return (this.#whole[first * 16 + 1]! >>> 3) & 7
   }
 }
 

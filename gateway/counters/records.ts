@@ -1,11 +1,12 @@
-import type { Random } from '../../config/world.ts'
 import type { Words } from './counters.ts'
-import { Pages } from './pages.ts'
+import { BEGIN, BLOCKS, FREE, HELD, MASK, PARTS, REACHED, type SharedCounters, TAKEN, USED } from './memory.ts'
 
 /**
- * Counters as records of 64 bytes, one cache line, that lie one behind the other in pages and never move. An index of
- * whole numbers, by open addressing with linear probing, leads from the 128-bit id to the record's number. It has up to
- * 256 parts that grow each by itself, so that no growth lets a request wait for more than some thousand records.
+ * Counters as records of 64 bytes, one cache line, that lie one behind the other and never move. An index of whole
+ * numbers, by open addressing with linear probing, leads from the 128-bit id to the record's number. It has up to 256
+ * parts that grow each by itself, so that no growth lets a request wait for more than some thousand records.
+ *
+ * Record 0 belongs to nobody and says nothing, so that an unknown counter reads as an empty one.
  */
 
 /** What a record counts; 0: it is free. */
@@ -13,10 +14,15 @@ export const BUCKET = 1
 export const FIXED = 2
 export const LOG = 3
 export const QUOTA = 4
-/** Beside the kind: this quota changed since the last dump. */
+/** Beside the kind: this quota changed since the last dump. The bits above say which thread lists it. */
 export const CHANGED = 8
 /** Mask that leaves the kind alone. */
 export const kindOf = 7
+
+/** The kind of a quota that this thread is to dump. */
+export function changedBy(owner: number): number {
+  return QUOTA | CHANGED | (owner << 8)
+}
 
 // A record is seen as 16 whole numbers of 32 bits; the first four are its id …
 export const KIND = 4
@@ -33,81 +39,97 @@ export const CURRENT = 6
 export const NEXT_AT = 7
 
 export class Records {
-  /** Records in use; all records ever used have a lower number than `reached`. */
-  used = 0
-  reached = 0
-  readonly pages: Pages
+  readonly whole: Int32Array<SharedArrayBuffer>
+  readonly real: Float64Array<SharedArrayBuffer>
   readonly most: number
-  /** 0: free; else the record's number + 1 in the lower bits, and above them as many of the hash's bits as have room. */
-  readonly #parts: Int32Array[]
-  /** Records in each part. */
-  readonly #held: Int32Array
+  readonly #state: Int32Array<SharedArrayBuffer>
+  /** 0: free; else the record's number in the lower bits, and above them as many of the hash's bits as have room. */
+  readonly #index: Int32Array<SharedArrayBuffer>
+  readonly #partMask: number
   readonly #tag: number
-  /** The last record that was given back; each leads to the one before. -1: none. */
-  #free = -1
-  readonly #factors: Int32Array
+  readonly #f0: number
+  readonly #f1: number
+  readonly #f2: number
+  readonly #f3: number
 
-  constructor(most: number, random: Random) {
-    this.most = most
-    this.pages = new Pages()
-    let parts = 1
-    while (parts < 256 && parts * 64 < most) parts *= 2
-    this.#parts = Array.from({ length: parts }, () => new Int32Array(16))
-    this.#held = new Int32Array(parts)
-    this.#tag = -(2 ** (32 - Math.clz32(most)))
-    // Secret factors: whoever chooses ids cannot choose where they lie, hence not make them collide.
-    this.#factors = new Int32Array(4)
-    const bytes = random.bytes(16)
-    for (let i = 0; i < 4; i++) this.#factors[i] = bytes.readInt32LE(i * 4) | 1
+  constructor({ maxEntries, parts, factors, state, records, index }: SharedCounters) {
+    this.most = maxEntries
+    this.whole = new Int32Array(records)
+    this.real = new Float64Array(records)
+    this.#state = new Int32Array(state)
+    this.#index = new Int32Array(index)
+    this.#partMask = parts - 1
+    this.#tag = -(2 ** (32 - Math.clz32(maxEntries)))
+    this.#f0 = factors[0]
+    this.#f1 = factors[1]
+    this.#f2 = factors[2]
+    this.#f3 = factors[3]
+    this.clear(0, 0)
+  }
+
+  /** Records in use. */
+  get used(): number {
+    return this.#state[USED]!
+  }
+
+  /** All records ever used have a lower number. */
+  get reached(): number {
+    return this.#state[REACHED]!
   }
 
   get bytes(): number {
-    return this.#parts.reduce((bytes, part) => bytes + part.length * 4, this.pages.bytes)
+    return this.#state.byteLength + this.#state[TAKEN]! * 4 + this.reached * 64
   }
 
-  /** The number of this id's record, or -1. */
+  /** The number of this id's record; 0: none. */
   find(words: Words): number {
+    const { w0, w1, w2, w3 } = words
+    const hash = this.#hash(w0, w1, w2, w3)
+    const part = this.#partOf(hash)
+    const index = this.#index
+    const { whole } = this
     const tag = this.#tag
-    const hash = this.#hash(words.w0, words.w1, words.w2, words.w3)
-    const index = this.#parts[this.#partOf(hash)]!
-    const mask = index.length - 1
+    const begin = this.#state[part + BEGIN]!
+    const mask = this.#state[part + MASK]!
     for (let slot = hash & mask; ; slot = (slot + 1) & mask) {
-      const entry = index[slot]!
-      if (entry === 0) return -1
+      const entry = index[begin + slot]!
+      if (entry === 0) return 0
       if (((entry ^ hash) & tag) !== 0) continue
-      const number = (entry & ~tag) - 1
-      const { whole } = this.pages.of(number)
-      const w = this.pages.at(number) * 2
-      if (whole[w] === words.w0 && whole[w + 1] === words.w1 && whole[w + 2] === words.w2 && whole[w + 3] === words.w3)
-        return number
+      const number = entry & ~tag
+      const w = number * 16
+      if (whole[w] === w0 && whole[w + 1] === w1 && whole[w + 2] === w2 && whole[w + 3] === w3) return number
     }
   }
 
-  /** A new, empty record for an id that has none; the caller has seen to `used` being below `most`. */
+  /**
+   * A new, empty record for an id that has none; the caller has seen to `used` being below `most`.
+   * @throws RangeError, before anything changed: a part of the index is full. Hashes do not come so unevenly.
+   */
   add(words: Words, kind: number): number {
-    let number = this.#free
-    if (number < 0) {
-      number = this.reached++
-      this.pages.reach(number)
-    } else this.#free = this.pages.of(number).whole[this.pages.at(number) * 2 + ASIDE]!
-    const { whole } = this.pages.of(number)
-    const w = this.pages.at(number) * 2
+    const state = this.#state
+    const { whole } = this
+    const part = this.#partOf(this.#hash(words.w0, words.w1, words.w2, words.w3))
+    if (state[part + HELD]! * 2 > state[part + MASK]!) this.#grow(part)
+    if (state[part + HELD]! >= state[part + MASK]!) throw new RangeError('the index of counters is full')
+    let number = state[FREE]!
+    if (number === 0) number = state[REACHED]!++
+    else state[FREE] = whole[number * 16 + ASIDE]!
+    const w = number * 16
     whole[w] = words.w0
     whole[w + 1] = words.w1
     whole[w + 2] = words.w2
     whole[w + 3] = words.w3
-    this.used++
-    const part = this.#partOf(this.#hashOf(number))
-    if (++this.#held[part]! * 2 > this.#parts[part]!.length) this.#grow(part)
-    this.#enter(number, this.#parts[part]!)
+    state[USED]!++
+    state[part + HELD]!++
+    this.#enter(number, part)
     this.clear(number, kind)
     return number
   }
 
   /** Makes a record say nothing. */
   clear(number: number, kind: number): void {
-    const { whole, real } = this.pages.of(number)
-    const r = this.pages.at(number)
+    const { whole, real } = this
+    const r = number * 8
     whole[r * 2 + KIND] = kind
     whole[r * 2 + ASIDE] = 0
     real[r + SEEN] = -Infinity
@@ -118,57 +140,85 @@ export class Records {
   }
 
   remove(number: number): void {
+    const index = this.#index
+    const state = this.#state
     const hash = this.#hashOf(number)
     const part = this.#partOf(hash)
-    const index = this.#parts[part]!
-    const mask = index.length - 1
-    this.#held[part]!--
+    const begin = state[part + BEGIN]!
+    const mask = state[part + MASK]!
+    state[part + HELD]!--
     let gap = hash & mask
-    while ((index[gap]! & ~this.#tag) - 1 !== number) gap = (gap + 1) & mask
+    while ((index[begin + gap]! & ~this.#tag) !== number) gap = (gap + 1) & mask
     // The entries behind it move up, so that no look-up meets a gap, unless their home lies behind the gap.
-    for (let slot = (gap + 1) & mask; index[slot] !== 0; slot = (slot + 1) & mask) {
-      const home = this.#hashOf((index[slot]! & ~this.#tag) - 1) & mask
+    for (let slot = (gap + 1) & mask; index[begin + slot] !== 0; slot = (slot + 1) & mask) {
+      const home = this.#hashOf(index[begin + slot]! & ~this.#tag) & mask
       if (((slot - home) & mask) < ((slot - gap) & mask)) continue
-      index[gap] = index[slot]!
+      index[begin + gap] = index[begin + slot]!
       gap = slot
     }
-    index[gap] = 0
+    index[begin + gap] = 0
     this.clear(number, 0)
-    this.pages.of(number).whole[this.pages.at(number) * 2 + ASIDE] = this.#free
-    this.#free = number
-    this.used--
+    this.whole[number * 16 + ASIDE] = state[FREE]!
+    state[FREE] = number
+    state[USED]!--
   }
 
-  #enter(number: number, index: Int32Array): void {
-    const mask = index.length - 1
+  #enter(number: number, part: number): void {
+    const index = this.#index
+    const begin = this.#state[part + BEGIN]!
+    const mask = this.#state[part + MASK]!
     const hash = this.#hashOf(number)
     let slot = hash & mask
-    while (index[slot] !== 0) slot = (slot + 1) & mask
-    index[slot] = (hash & this.#tag) | (number + 1)
+    while (index[begin + slot] !== 0) slot = (slot + 1) & mask
+    index[begin + slot] = (hash & this.#tag) | number
   }
 
+  /** Doubles a part. Without a block for it the part stays as it is, and is searched longer. */
   #grow(part: number): void {
-    const old = this.#parts[part]!
-    const index = new Int32Array(old.length * 2)
-    for (const entry of old) if (entry !== 0) this.#enter((entry & ~this.#tag) - 1, index)
-    this.#parts[part] = index
+    const index = this.#index
+    const state = this.#state
+    const old = state[part + BEGIN]!
+    const slots = state[part + MASK]! + 1
+    const block = this.#block(slots * 2)
+    if (block < 0) return
+    index.fill(0, block, block + slots * 2)
+    state[part + BEGIN] = block
+    state[part + MASK] = slots * 2 - 1
+    for (let slot = old; slot < old + slots; slot++) if (index[slot] !== 0) this.#enter(index[slot]! & ~this.#tag, part)
+    const given = BLOCKS + Math.clz32(slots)
+    index[old] = state[given]!
+    state[given] = old + 1
   }
 
-  /** The slot in a part takes the lower bits of the hash, the tag the upper ones. */
+  /** Where a block of so many slots (a power of two) begins: one that was given back, or a new one. -1: none. */
+  #block(slots: number): number {
+    const state = this.#state
+    const given = BLOCKS + Math.clz32(slots)
+    const block = state[given]! - 1
+    if (block >= 0) {
+      state[given] = this.#index[block]!
+      return block
+    }
+    const begin = state[TAKEN]!
+    if (begin + slots > this.#index.length) return -1
+    state[TAKEN] = begin + slots
+    return begin
+  }
+
+  /** Where `state` holds the part. The slot in a part takes the lower bits of the hash, the tag the upper ones. */
   #partOf(hash: number): number {
-    return (hash >>> 15) & (this.#parts.length - 1)
+    return PARTS + ((hash >>> 15) & this.#partMask) * 4
   }
 
   #hashOf(number: number): number {
-    const { whole } = this.pages.of(number)
-    const w = this.pages.at(number) * 2
+    const { whole } = this
+    const w = number * 16
     return this.#hash(whole[w]!, whole[w + 1]!, whole[w + 2]!, whole[w + 3]!)
   }
 
   #hash(w0: number, w1: number, w2: number, w3: number): number {
-    const f = this.#factors
-    let h = (Math.imul(w0, f[0]!) + Math.imul(w1, f[1]!)) | 0
-    h = (h + Math.imul(w2, f[2]!) + Math.imul(w3, f[3]!)) | 0
+    let h = (Math.imul(w0, this.#f0) + Math.imul(w1, this.#f1)) | 0
+    h = (h + Math.imul(w2, this.#f2) + Math.imul(w3, this.#f3)) | 0
     h = Math.imul(h ^ (h >>> 16), 0x2c1b3c6d)
     return h ^ (h >>> 15)
   }

@@ -23,8 +23,12 @@ export interface Remote {
   forget(ids: readonly string[]): Promise<void>
   /** Hears of counters that were cleared by any process; null: some may have been missed. */
   onForgotten(listener: (ids: readonly string[] | null) => void): void
-  /** Units back that were taken and not spent, where the window is still the same. @throws RemoteFault */
-  giveBack(limit: Charge, units: number): Promise<void>
+  /**
+   * Units back that were taken and not spent, where the window is still the same.
+   * @param at the verdict's `now` when they were taken; without it the window that runs now is taken for the same
+   * @throws RemoteFault
+   */
+  giveBack(limit: Charge, units: number, at?: number): Promise<void>
   /**
    * Adds what was counted elsewhere while it was away: `states` hold what is to be added, not what stands. An ended period
    * is dropped. @throws RemoteFault

@@ -1,7 +1,7 @@
 import type { GatewaySettings } from '../../config/settings.ts'
 import type { Key } from '../../config/shape/key.ts'
 import type { Clock } from '../../config/world.ts'
-import type { Changes } from '../changes/changes.ts'
+import { anyId, type Changes } from '../changes/changes.ts'
 import { type Document, type Store, Unavailable } from '../store/store.ts'
 import { goneAt } from './lifetime.ts'
 import { type Applied, applyPolicies } from './merge.ts'
@@ -226,6 +226,7 @@ export class Keys {
   }
 
   #forget(id: string): void {
+    if (id === anyId) return this.#forgetAll()
     const found = this.#byId.get(id)
     if (found !== undefined) (found.document === null ? this.#unknown : this.#known).delete(found.name)
     for (const [long, wait] of this.#waits) {

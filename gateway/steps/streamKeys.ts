@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../config/world.ts'
 import type { Call } from '../../streams/call.ts'
 import type { Streams } from '../../streams/streams.ts'
-import type { Changes } from '../changes/changes.ts'
+import { anyId, type Changes } from '../changes/changes.ts'
 import type { Keys, Session } from '../keys/keys.ts'
 import type { Policies } from '../keys/policies.ts'
 import { Unavailable } from '../store/store.ts'
@@ -31,7 +31,7 @@ export function streamKeys({ streams, keys, policies, changes, clock }: StreamKe
   const stop = changes.listen(all => {
     if (all === null) written = null
     for (const { kind, id } of all ?? []) {
-      if (kind === 'policy') written = null
+      if (kind === 'policy' || id === anyId) written = null
       else if (kind === 'key') written?.add(id)
     }
   })

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import type { Clock, Log } from '../../config/world.ts'
-import { Unavailable } from './store.ts'
+import { Full, Unavailable } from './store.ts'
 
 /** Cells as PostgreSQL writes them. */
 export type Row = readonly (string | null)[]
@@ -50,6 +50,7 @@ const habits = `
   SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`
 /** What passes by itself: connection exceptions, too many connections, a server that starts or stops. */
 const passing = /^(?:08|53|57P)/
+const diskFull = '53100'
 
 /**
  * Connections to a server that answers: tries for 30 seconds to reach it.
@@ -89,7 +90,8 @@ export async function openPool({ url, size, clock, log }: PoolGiven): Promise<Po
   /** A server that answers, and says no: what does not pass by itself somebody must hear of, but not with every call. */
   function tell(cause: unknown): void {
     const { code = '' } = cause as pg.DatabaseError
-    if (!(cause instanceof pg.DatabaseError) || passing.test(code) || clock.now() - toldAt < AGAIN_TOLD_MS) return
+    const isPassing = passing.test(code) && code !== diskFull
+    if (!(cause instanceof pg.DatabaseError) || isPassing || clock.now() - toldAt < AGAIN_TOLD_MS) return
     toldAt = clock.now()
     log.error('the database refuses', { where, code, cause: textOf(cause) })
   }
@@ -139,7 +141,8 @@ export async function openPool({ url, size, clock, log }: PoolGiven): Promise<Po
           failure = cause
           if (cause instanceof Late) throw away(cause)
           tell(cause)
-          throw new Unavailable(`${where}: ${textOf(cause)}`, { cause })
+          const Failure = (cause as pg.DatabaseError).code === diskFull ? Full : Unavailable
+          throw new Failure(`${where}: ${textOf(cause)}`, { cause })
         }
       })
     } catch (cause) {

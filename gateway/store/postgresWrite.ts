@@ -1,16 +1,9 @@
 import type { Run } from './postgresPool.ts'
 import { blockSize } from './postgresSchema.ts'
 import { digestOf, everyOrg, toText } from './postgresText.ts'
+import { raises } from './raise.ts'
 import { Conflict, deletionsKept, type Kind, type Revision, type Sequence } from './store.ts'
-
-/** A `Write` with its body as JSON text, or null to delete. */
-export interface TextWrite {
-  readonly kind: Kind
-  readonly id: string
-  readonly org: string
-  readonly body: string | null
-  readonly expect: Revision | undefined
-}
+import type { TextWrite } from './textWrite.ts'
 
 interface Meta {
   sequence: Sequence
@@ -24,6 +17,8 @@ interface Place {
   readonly ordinal: number
   readonly scope: string
   readonly rev: Revision
+  /** JSON text; read only where a write asks whether it raises it. */
+  readonly body: string | null
 }
 
 interface Present extends Place {
@@ -37,6 +32,8 @@ interface Touched {
   readonly kind: Kind
   readonly id: string
   readonly digest: string
+  /** A write needs the present body. */
+  isRead: boolean
   readonly before: Place | null
   now: Place | Present | null
   /** The commit that deleted it last; 0: none of this group. */
@@ -80,23 +77,29 @@ export async function commitGroup(
 async function present(run: Run, callers: readonly (readonly TextWrite[])[]): Promise<Map<string, Touched>> {
   const documents = new Map<string, Touched>()
   const byDigest = new Map<string, string>()
-  for (const { kind, id } of callers.flat()) {
+  for (const { kind, id, raise } of callers.flat()) {
     const name = nameOf(kind, id)
-    if (documents.has(name)) continue
+    const isRead = raise !== undefined
+    const known = documents.get(name)
+    if (known !== undefined) {
+      known.isRead ||= isRead
+      continue
+    }
     const digest = digestOf(id)
-    documents.set(name, { kind, id, digest, before: null, now: null, deleted: 0 })
+    documents.set(name, { kind, id, digest, isRead, before: null, now: null, deleted: 0 })
     byDigest.set(`${kind} ${digest}`, name)
   }
   for (const some of slices([...documents.values()], () => 0)) {
     const rows = await run(
-      `SELECT d.kind, replace(d.digest::text, '-', ''), d.ordinal, replace(d.scope::text, '-', ''), d.rev
-      FROM unnest($1::text[], $2::uuid[]) AS wanted (kind, digest) JOIN svc_documents d USING (kind, digest)`,
-      [some.map(({ kind }) => kind), some.map(({ digest }) => digest)],
+      `SELECT d.kind, replace(d.digest::text, '-', ''), d.ordinal, replace(d.scope::text, '-', ''), d.rev,
+        CASE WHEN wanted.body THEN d.body END
+      FROM unnest($1::text[], $2::uuid[], $3::boolean[]) AS wanted (kind, digest, body) JOIN svc_documents d USING (kind, digest)`,
+      [some.map(({ kind }) => kind), some.map(({ digest }) => digest), some.map(({ isRead }) => isRead)],
       'present'
     )
-    for (const [kind, digest, ordinal, scope, rev] of rows) {
+    for (const [kind, digest, ordinal, scope, rev, body] of rows) {
       const name = byDigest.get(`${kind} ${digest}`)!
-      const before: Place = { ordinal: Number(ordinal), scope: scope!, rev: Number(rev) }
+      const before: Place = { ordinal: Number(ordinal), scope: scope!, rev: Number(rev), body: body! }
       documents.set(name, { ...documents.get(name)!, before, now: before })
     }
   }
@@ -108,7 +111,7 @@ function apply(writes: readonly TextWrite[], documents: Map<string, Touched>, me
   const sequence = meta.sequence + 1
   const before = { ...meta }
   const undo: { one: Touched; now: Touched['now']; deleted: Sequence }[] = []
-  for (const { kind, id, org, body, expect } of writes) {
+  for (const { kind, id, org, body, expect, raise } of writes) {
     const one = documents.get(nameOf(kind, id))!
     const { now, deleted } = one
     if (expect !== undefined && expect !== (now?.rev ?? 0)) {
@@ -116,6 +119,7 @@ function apply(writes: readonly TextWrite[], documents: Map<string, Touched>, me
       Object.assign(meta, before)
       return new Conflict(kind, id)
     }
+    if (raise !== undefined && now !== null && !raises(JSON.parse(now.body!), raise)) continue
     undo.push({ one, now, deleted })
     if (body !== null) {
       const ordinal = now?.ordinal ?? ++meta.ordinal

@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads'
 import { parseExact } from '../../config/exactJson.ts'
 import type { Log } from '../../config/world.ts'
 import type { Answer, Ask, Committed, Given } from './sqliteWorker.ts'
-import { Conflict, type Sequence, Unavailable } from './store.ts'
+import { Conflict, Full, type Sequence, Unavailable } from './store.ts'
 
 /** A call without its number. */
 type Call = Ask extends infer One ? (One extends Ask ? Omit<One, 'n'> : never) : never
@@ -31,6 +31,7 @@ export async function startThread(given: Given, log: Log): Promise<Thread> {
   const callers = new Map<number, Caller>()
   let count = 0
   let closed = false
+  let isFailing = false
   let running: Promise<Worker> | null = start()
   await running
 
@@ -76,11 +77,15 @@ export async function startThread(given: Given, log: Log): Promise<Thread> {
   function settle(result: Committed): void {
     const caller = callers.get(result.n)!
     callers.delete(result.n)
-    if ('sequence' in result) caller.resolve(result.sequence as never)
-    else if ('conflict' in result) caller.reject(new Conflict(result.conflict.kind, result.conflict.id))
-    else {
-      log.error('store commit failed', { path: given.path, cause: result.message })
-      caller.reject(new Unavailable(result.message))
+    if ('conflict' in result) caller.reject(new Conflict(result.conflict.kind, result.conflict.id))
+    else if ('sequence' in result) {
+      isFailing = false
+      caller.resolve(result.sequence as never)
+    } else {
+      // Some commits come again every second.
+      if (!isFailing) log.error('store commit failed', { path: given.path, cause: result.message })
+      isFailing = true
+      caller.reject(result.isFull ? new Full(`${given.path}: no room is left`) : new Unavailable(result.message))
     }
   }
 

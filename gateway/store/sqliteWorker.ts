@@ -3,8 +3,9 @@ import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { list, type Reading, since, walk } from './sqliteRead.ts'
 import { type Connection, openReader, openWriter } from './sqliteSchema.ts'
-import { commitGroup, type TextWrite } from './sqliteWrite.ts'
+import { commitGroup } from './sqliteWrite.ts'
 import { Conflict, type Kind, type Query, type Sequence, type Walk } from './store.ts'
+import type { TextWrite } from './textWrite.ts'
 
 /** What the thread is started with. */
 export interface Given {
@@ -40,15 +41,16 @@ export type Answer =
 export type Committed =
   | { readonly n: number; readonly sequence: Sequence }
   | { readonly n: number; readonly conflict: { readonly kind: Kind; readonly id: string } }
-  | { readonly n: number; readonly message: string }
+  | { readonly n: number; readonly message: string; readonly isFull: boolean }
 
 /** A slice is parsed by the request thread in one go: some 1.5 ms. */
 const sliceLength = 128 * 1024
 /** How long a reading may hold this thread while commits and other readings wait. */
 const turnMs = 5
 const idleReaders = 4
-/** SQLITE_BUSY */
+/** SQLITE_BUSY, SQLITE_FULL */
 const busy = 5
+const full = 13
 
 const { path, maxBytes } = workerData as Given
 const port = parentPort!
@@ -94,8 +96,9 @@ function commit(group: typeof waiting): Committed[] {
   } catch (error) {
     // One caller's megabytes may be what does not fit: the others get their chance alone. (Not when another process holds
     // the file: each would wait as long as this one did.)
-    if (group.length > 1 && (error as { errcode?: number }).errcode !== busy) return group.flatMap(one => commit([one]))
-    return [{ n: group[0]!.n, message: (error as Error).message }]
+    const { errcode, message } = error as Error & { errcode?: number }
+    if (group.length > 1 && errcode !== busy) return group.flatMap(one => commit([one]))
+    return group.map(({ n }) => ({ n, message, isFull: errcode === full }))
   }
 }
 

@@ -1,14 +1,7 @@
+import { raises } from './raise.ts'
 import { blockSize, type Connection, type Sql, scopeOf } from './sqliteSchema.ts'
 import { Conflict, deletionsKept, type Kind, type Revision, type Sequence } from './store.ts'
-
-/** A `Write` on its way to the worker: the body is JSON text, or null to delete. */
-export interface TextWrite {
-  readonly kind: Kind
-  readonly id: string
-  readonly org: string
-  readonly body: string | null
-  readonly expect: Revision | undefined
-}
+import type { TextWrite } from './textWrite.ts'
 
 /** A document came to (`by` 1) or left (-1) an organisation's list, or the list of all (undefined). */
 interface Move {
@@ -78,7 +71,7 @@ interface Present {
 
 /** Whether it changed anything. */
 function apply(sql: Sql, write: TextWrite, sequence: Sequence, meta: Meta, moves: Move[]): boolean {
-  const { kind, id, org, body, expect } = write
+  const { kind, id, org, body, expect, raise } = write
   const select = sql('SELECT ordinal, org, rev FROM documents WHERE kind = ? AND id = ?')
   const present = select.get(kind, id) as Present | undefined
   if (expect !== undefined && expect !== (present?.rev ?? 0)) throw new Conflict(kind, id)
@@ -99,6 +92,10 @@ function apply(sql: Sql, write: TextWrite, sequence: Sequence, meta: Meta, moves
     return true
   }
   const { ordinal } = present
+  if (raise !== undefined) {
+    const kept = sql('SELECT body FROM documents WHERE ordinal = ?').get(ordinal)!.body as string
+    if (!raises(JSON.parse(kept), raise)) return false
+  }
   const update = sql('UPDATE documents SET org = ?, rev = rev + 1, sequence = ?, body = ? WHERE ordinal = ?')
   update.run(org, sequence, body, ordinal)
   if (org !== present.org) moves.push({ kind, org: present.org, ordinal, by: -1 }, { kind, org, ordinal, by: 1 })

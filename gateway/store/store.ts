@@ -44,6 +44,14 @@ export interface Document<T = unknown> {
   readonly body: T
 }
 
+/** What a document of kind `ledger` holds: one quota counter, as the counters dump it. */
+export interface Count {
+  readonly id: string
+  readonly count: number
+  /** Milliseconds since the epoch at which the period ends; 0: never. */
+  readonly renews: number
+}
+
 export type Write =
   /** Creates or replaces. `expect` refuses (`Conflict`) another present revision; 0: must not exist yet. */
   | {
@@ -52,9 +60,28 @@ export type Write =
       readonly org: string
       readonly body: unknown
       readonly expect?: Revision
+      readonly raise?: undefined
     }
   /** Deletes; deleting what is absent changes nothing. */
-  | { readonly kind: Kind; readonly id: string; readonly body: null; readonly expect?: Revision }
+  | {
+      readonly kind: Kind
+      readonly id: string
+      readonly body: null
+      readonly expect?: Revision
+      readonly raise?: undefined
+    }
+  /**
+   * Creates, or replaces where the kept period ends earlier (0, never, is the latest), or is the same with a lower count;
+   * otherwise changes nothing. So processes that count the same quota may write in any order.
+   */
+  | {
+      readonly kind: 'ledger'
+      readonly id: string
+      readonly org: string
+      readonly body: Count
+      readonly expect?: undefined
+      readonly raise: true
+    }
 
 /** A write met another revision than it expected; nothing of its commit was written. */
 export class Conflict extends Error {
@@ -68,10 +95,16 @@ export class Conflict extends Error {
 }
 
 /**
- * The disk is full, the file is gone, the server is away: nothing was acknowledged (a commit may still have happened
+ * The file is gone, the server is away: nothing was acknowledged (a commit may still have happened
  * when the medium failed after it). The store works again by itself once the medium does. Answered 503 by `control`.
  */
 export class Unavailable extends Error {}
+
+/**
+ * The medium has no room for a commit, and nothing of it was written; reads go on. Smaller commits may still fit. Passes
+ * by itself once there is room. Answered 507 by `control`.
+ */
+export class Full extends Unavailable {}
 
 export interface Query {
   /** Only documents of this organisation. */
@@ -125,7 +158,7 @@ export interface Store {
    * All writes or none, in their order; when it resolves, they survive `kill -9`. Readers see them from then on. A
    * commit that changes nothing (only deletions of what is absent) gives the newest sequence and raises none. Bodies
    * must not change until it resolves. Who needs two commits in an order waits for the first.
-   * @throws Conflict when an expected revision is not the present one; Unavailable when the medium fails
+   * @throws Conflict when an expected revision is not the present one; Unavailable when the medium fails; Full
    */
   commit(writes: readonly Write[]): Promise<Sequence>
   /**

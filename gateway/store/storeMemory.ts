@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parseExact } from '../../config/exactJson.ts'
 import { type Placed, Places } from './places.ts'
-import type { Change, Document, Kind, Page, Query, Sequence, Store, Walk, Write } from './store.ts'
+import { raises } from './raise.ts'
+import type { Change, Count, Document, Kind, Page, Query, Sequence, Store, Walk, Write } from './store.ts'
 import { Conflict, deletionsKept, Unavailable } from './store.ts'
 
 /** How many documents of a long list are looked at before other work gets its turn. */
@@ -31,14 +32,17 @@ export function storeMemory(): Store {
     if (!open) throw new Unavailable('the store is closed')
   }
 
-  function check(writes: readonly Write[]): void {
-    const revisions = new Map<string, number>()
-    for (const { kind, id, body, expect } of writes) {
+  /** Whether each write changes something, unless it deletes. @throws Conflict */
+  function check(writes: readonly Write[], bodies: readonly unknown[]): boolean[] {
+    const states = new Map<string, { readonly rev: number; readonly body: unknown }>()
+    return writes.map(({ kind, id, expect, raise, body }, i) => {
       const name = nameOf(kind, id)
-      const rev = revisions.get(name) ?? documents.get(name)?.document.rev ?? 0
+      const { rev, body: present } = states.get(name) ?? documents.get(name)?.document ?? { rev: 0, body: null }
       if (expect !== undefined && expect !== rev) throw new Conflict(kind, id)
-      revisions.set(name, body === null ? 0 : rev + 1)
-    }
+      if (raise && !raises(present as Count | null, body)) return false
+      states.set(name, bodies[i] === null ? { rev: 0, body: null } : { rev: rev + 1, body: bodies[i] })
+      return true
+    })
   }
 
   function put(kind: Kind, id: string, org: string, body: unknown, sequence: Sequence): void {
@@ -144,12 +148,13 @@ export function storeMemory(): Store {
       mustBeOpen()
       // Through JSON, as any other store: the caller's object stays the caller's, and a body that is no JSON fails here too.
       const bodies = writes.map(({ body }) => parseExact(JSON.stringify(body)))
-      check(writes)
+      const takes = check(writes, bodies)
       const sequence = newest + 1
       for (const [i, write] of writes.entries()) {
         if (write.body === null) {
           if (!remove(write.kind, write.id, sequence)) continue
-        } else put(write.kind, write.id, write.org, bodies[i], sequence)
+        } else if (!takes[i]) continue
+        else put(write.kind, write.id, write.org, bodies[i], sequence)
         newest = sequence
       }
       forgetDeletions()

@@ -3,7 +3,7 @@ import type { Clock, Log } from '../../config/world.ts'
 import { openPool, type Row, type Run } from './postgresPool.ts'
 import { documentOf, get, lengthOf, newest, page, type Slice, since, start, walk } from './postgresRead.ts'
 import { openSchema } from './postgresSchema.ts'
-import { commitGroup, type TextWrite } from './postgresWrite.ts'
+import { commitGroup } from './postgresWrite.ts'
 import {
   Conflict,
   type Document,
@@ -15,6 +15,7 @@ import {
   Unavailable,
   type Walk
 } from './store.ts'
+import { type TextWrite, textWrites } from './textWrite.ts'
 import { turnstile } from './turnstile.ts'
 
 export interface PostgresOptions {
@@ -36,7 +37,7 @@ const shortPage = 100
 const mostWaiting = 2_000
 const groupWrites = 5_000
 const groupText = 4 * 1024 * 1024
-/** So long documents are parsed, or texts made, before requests get their turn. */
+/** So long documents are parsed before requests get their turn. */
 const turnMs = 2
 
 interface Caller {
@@ -148,19 +149,7 @@ export async function storePostgres({ url, poolSize, clock, log }: PostgresOptio
     async commit(writes) {
       mustBeOpen()
       if (waiting.length >= mostWaiting) throw new Unavailable('too many commits wait for the database')
-      const texts: TextWrite[] = []
-      let until = performance.now() + turnMs
-      for (const { kind, id, expect, ...write } of writes) {
-        if (write.body === null) texts.push({ kind, id, org: '', body: null, expect })
-        else {
-          const body = JSON.stringify(write.body) as string | undefined
-          if (body === undefined) throw new TypeError(`the body of ${kind} ${id} is no JSON`)
-          texts.push({ kind, id, org: (write as { org: string }).org, body, expect })
-        }
-        if (performance.now() < until) continue
-        await nextTurn()
-        until = performance.now() + turnMs
-      }
+      const texts = await textWrites(writes)
       mustBeOpen()
       return new Promise<Sequence>((resolve, reject) => {
         waiting.push({ writes: texts, resolve, reject })

@@ -6,7 +6,6 @@ import { parseExact } from '../../config/exactJson.ts'
 import type { Log } from '../../config/world.ts'
 import { type Connection, openReader } from './sqliteSchema.ts'
 import { type Reading, startThread, type Thread } from './sqliteThread.ts'
-import type { TextWrite } from './sqliteWrite.ts'
 import {
   type Change,
   type Document,
@@ -15,9 +14,9 @@ import {
   type Query,
   type Store,
   Unavailable,
-  type Walk,
-  type Write
+  type Walk
 } from './store.ts'
+import { textWrites } from './textWrite.ts'
 import { turnstile } from './turnstile.ts'
 
 export interface SqliteOptions {
@@ -28,8 +27,6 @@ export interface SqliteOptions {
   readonly maxBytes?: number
 }
 
-/** Texts of bodies are made for so long before requests get their turn. */
-const turnMs = 2
 /** So many long lists are read at once, others wait; each has a connection of its own meanwhile. */
 const longLists = 4
 const shortLists = 32
@@ -106,15 +103,7 @@ export async function storeSqlite({ path: given, log, maxBytes }: SqliteOptions)
 
     async commit(writes) {
       mustBeOpen()
-      const texts: TextWrite[] = []
-      let until = performance.now() + turnMs
-      for (const write of writes) {
-        texts.push(textOf(write))
-        if (performance.now() < until) continue
-        await nextTurn()
-        until = performance.now() + turnMs
-      }
-      return thread.commit(texts)
+      return thread.commit(await textWrites(writes))
     },
 
     async since(sequence, kinds) {
@@ -138,14 +127,6 @@ export async function storeSqlite({ path: given, log, maxBytes }: SqliteOptions)
       }
     }
   }
-}
-
-function textOf(write: Write): TextWrite {
-  const { kind, id, expect } = write
-  if (write.body === null) return { kind, id, org: '', body: null, expect }
-  const body = JSON.stringify(write.body) as string | undefined
-  if (body === undefined) throw new TypeError(`the body of ${kind} ${id} is no JSON`)
-  return { kind, id, org: write.org, body, expect }
 }
 
 /**

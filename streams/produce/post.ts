@@ -8,7 +8,7 @@ import { typed } from './carried.ts'
 import { Intake, type Recipient } from './intake.ts'
 import { lines, multipart, type Part } from './parts.ts'
 import { type Production, prepared } from './production.ts'
-import type { Outcome, Partial } from './remembered.ts'
+import type { Claim, Outcome, Partial } from './remembered.ts'
 
 const LONGEST_IDEMPOTENCY_KEY = 256
 /** Records of one request that are sent one by one, at once. */
@@ -17,6 +17,10 @@ const NDJSON = 'application/x-ndjson'
 
 const encoded = no(nos.mediaType.code, 415, nos.mediaType.message, ['Accept-Encoding', 'identity'])
 const badIdempotencyKey = no('idempotency_key', 400, `An idempotency key has 1 to ${LONGEST_IDEMPOTENCY_KEY} bytes`)
+const unanswerable = no('idempotency_unavailable', 503, 'Nobody can say now whether this idempotency key came before', [
+  'Retry-After',
+  '1'
+])
 const otherRequest = no('idempotency_key_reused', 422, 'This idempotency key came with another request')
 
 /** One POST, from its head to its answer. Whatever happens, `over` is called once. */
@@ -82,9 +86,15 @@ export class Post implements Recipient {
     const head = JSON.stringify([this.#call.path, this.#call.query, this.#call.header('content-type')])
     const digest = createHash('sha256').update(head).update(body).digest('base64')
     const claim = remembered.claim(id, digest, outcome => this.#repeat(outcome, body))
+    if (claim instanceof Promise) void claim.then(late => this.#claimed(id, late, body))
+    else this.#claimed(id, claim, body)
+  }
+
+  #claimed(id: string, claim: Claim, body: Buffer): void {
     if (claim === 'waiting') return
     if (claim === 'other') return this.refused(otherRequest)
     if (claim === 'crowded') return this.refused(nos.busy)
+    if (claim === 'away') return this.refused(unanswerable)
     if (claim !== 'yours' && !('results' in claim)) return this.#replay(claim)
     this.#before = claim === 'yours' ? null : claim
     this.#partial = this.#before

@@ -14,13 +14,22 @@ export interface Partial {
 export type Waiter = (outcome: Outcome | null) => void
 
 /**
- * What came of requests that carried an idempotency key. `yours`: nobody has tried; who claims must settle, with a
- * `Partial` too: then a part of its messages has arrived before. `other`: the
- * key came with another request. `waiting`: the waiter will be called. `crowded`: too many wait for that.
+ * `yours`: nobody has tried; who claims must settle, with a `Partial` too: then a part of its messages has arrived before.
+ * `other`: the key came with another request. `waiting`: the waiter will be called. `crowded`: too many wait for that.
+ * `away`: nobody can say now; nothing was claimed.
+ */
+export type Claim = 'yours' | 'other' | 'waiting' | 'crowded' | 'away' | Outcome | Partial
+
+/**
+ * The port behind which lies what came of requests that carried an idempotency key. `rememberedMemory` and the gateway's
+ * `rememberedRedis` pass `test/contract/remembered.ts`.
  */
 export interface Remembered {
-  /** @param digest tells one request from another */
-  claim(id: string, digest: string, waiter: Waiter): 'yours' | 'other' | 'waiting' | 'crowded' | Outcome | Partial
+  /**
+   * Never rejects.
+   * @param digest tells one request from another
+   */
+  claim(id: string, digest: string, waiter: Waiter): Claim | Promise<Claim>
   /** Null: not final, forgotten, but for what `partial` says. */
   settle(id: string, outcome: Outcome | null, partial?: Partial | null): void
 }
@@ -31,8 +40,10 @@ export interface Bounds {
   readonly bytes: number
 }
 
-const DEFAULTS: Bounds = { ageMs: 600_000, entries: 100_000, bytes: 67_108_864 }
-const MOST_WAITERS = 100
+/** How long an outcome is kept. */
+export const KEPT_MS = 600_000
+const DEFAULTS: Bounds = { ageMs: KEPT_MS, entries: 100_000, bytes: 67_108_864 }
+export const MOST_WAITERS = 100
 /** Of an entry without its texts, estimated. */
 const OVERHEAD = 256
 /** Of one message's result, estimated. */

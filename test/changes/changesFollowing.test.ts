@@ -1,18 +1,60 @@
 import t, { type Test } from 'tap'
-import { changesFollowing } from '../../gateway/changes/changesFollowing.ts'
+import type { Bell } from '../../gateway/changes/bell.ts'
+import { anyOf } from '../../gateway/changes/changes.ts'
+import { changesFollowing, type FollowingGiven } from '../../gateway/changes/changesFollowing.ts'
 import { type Change, deletionsKept, type Kind, Unavailable } from '../../gateway/store/store.ts'
 import { storeMemory } from '../../gateway/store/storeMemory.ts'
 import { changesContract } from '../contract/changes.ts'
 import { handClock } from '../helpers/clock.ts'
 import { collectedLog } from '../helpers/gateway.ts'
 
-changesContract(t, async () => changesFollowing({ store: storeMemory(), clock: handClock(), log: collectedLog() }))
+const plain = () => ({ store: storeMemory(), clock: handClock(), log: collectedLog() })
+changesContract(t, async () => changesFollowing(plain()))
+changesContract(t, async () =>
+  changesFollowing({
+    ...plain(),
+    holds: 'keys',
+    bell: bell(),
+    onto: await changesFollowing({ ...plain(), holds: 'others', maxStaleMs: 1_000, bell: bell() })
+  })
+)
+
+interface HandBell extends Bell {
+  readonly rung: number[]
+  isBroken: boolean
+  tell(sequence: number | null): void
+}
+
+/** One that rings in this process alone, as often as a test wants. */
+function bell(): HandBell {
+  const listeners = new Set<(sequence: number | null) => void>()
+  const made: HandBell = {
+    rung: [],
+    isBroken: false,
+    ring(sequence) {
+      made.rung.push(sequence)
+      if (!made.isBroken) made.tell(sequence)
+    },
+    tell(sequence) {
+      for (const each of listeners) each(sequence)
+    },
+    listen(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    }
+  }
+  return made
+}
 
 const key = (id: string) => ({ kind: 'key' as const, id, org: 'o1', body: id })
 const change = (sequence: number, id: string, deleted = false): Change => ({ sequence, kind: 'key', id, deleted })
 
+async function turns() {
+  for (let i = 0; i < 20; i++) await new Promise(resolve => setImmediate(resolve))
+}
+
 /** Documents that others write too, and what is heard of them. */
-async function following(t: Test) {
+async function following(t: Test, given: Partial<FollowingGiven> = {}) {
   const documents = storeMemory()
   const asked: (readonly Kind[] | undefined)[] = []
   let isAway = false
@@ -29,7 +71,7 @@ async function following(t: Test) {
   await documents.commit([key('before')])
   const clock = handClock()
   const log = collectedLog()
-  const changes = await changesFollowing({ store, clock, log })
+  const changes = await changesFollowing({ store, clock, log, ...given })
   t.teardown(() => changes.close())
   const heard: (readonly Change[] | null)[] = []
   changes.listen(all => void heard.push(all))
@@ -38,10 +80,18 @@ async function following(t: Test) {
     changes,
     log,
     asked,
+    clock,
+    /** As `heard`, but no look is due by itself. */
+    async now(ms = 0) {
+      await turns()
+      await clock.move(ms)
+      await turns()
+      return heard.splice(0)
+    },
     /** What was heard since the last call, a second later. */
     async heard() {
       await clock.move(1_000)
-      for (let i = 0; i < 20; i++) await new Promise(resolve => setImmediate(resolve))
+      await turns()
       await clock.move(1_000)
       return heard.splice(0)
     },
@@ -121,4 +171,147 @@ t.test('changes that cannot be told are heard as "everything"', async t => {
   t.strictSame(await heard(), [null])
   await documents.commit([key('a')])
   t.match(await heard(), [[{ id: 'a' }]])
+})
+
+t.test('a bell makes it look at once, and a bell that is broken costs half a second', async t => {
+  const one = bell()
+  const { documents, now } = await following(t, { bell: one })
+  one.ring(await documents.commit([key('a')]))
+  t.strictSame(await now(), [[change(2, 'a')]])
+  await documents.commit([key('b')])
+  one.tell(null)
+  t.strictSame(await now(49), [], 'not more often than every 50 ms')
+  t.strictSame(await now(1), [[change(3, 'b')]], 'it may have rung unheard')
+  one.isBroken = true
+  one.ring(await documents.commit([key('c')]))
+  t.strictSame(await now(499), [])
+  t.strictSame(await now(1), [[change(4, 'c')]])
+})
+
+t.test('own writes ring, also those that a listener here could not take over', async t => {
+  const one = bell()
+  const { documents, changes, heard } = await following(t, { bell: one })
+  const sequence = await documents.commit([key('own')])
+  await changes.publish([change(sequence, 'own')])
+  await changes.publish(null)
+  t.strictSame(one.rung, [sequence])
+  const stop = changes.listen(() => {
+    throw new Unavailable('away')
+  })
+  await t.rejects(changes.publish([change(sequence, 'own')]))
+  stop()
+  t.strictSame(one.rung, [sequence, sequence])
+  await heard()
+})
+
+t.test('a flood of rings is looked at every 50 ms', async t => {
+  const one = bell()
+  const { documents, asked, clock } = await following(t, { bell: one })
+  for (let i = 0; i < 100; i++) {
+    one.ring(await documents.commit([key(`${i}`)]))
+    await clock.move(5)
+    await turns()
+  }
+  t.ok(asked.length <= 12, `${asked.length} looks`)
+  t.ok(asked.length >= 5, `${asked.length} looks`)
+})
+
+t.test('keys do not wait for APIs that take their time', async t => {
+  const { documents, changes, heard } = await following(t)
+  const slow: (() => void)[] = []
+  changes.listen(all => {
+    const isSlow = all === null || all.some(({ kind }) => kind === 'api')
+    return isSlow ? new Promise<void>(resolve => slow.push(resolve)) : undefined
+  })
+  await documents.commit([{ kind: 'api', id: 'x', org: '', body: 1 }])
+  t.match(await heard(), [[{ kind: 'api', id: 'x' }]])
+  await documents.commit([key('a')])
+  t.match(await heard(), [[{ kind: 'key', id: 'a' }]])
+  await documents.commit([{ kind: 'api', id: 'y', org: '', body: 1 }])
+  t.strictSame(await heard(), [], 'one telling of APIs at a time')
+  slow.shift()!()
+  t.match(await heard(), [[{ kind: 'api', id: 'y' }]])
+  slow.shift()!()
+})
+
+t.test('APIs that could not be taken over are told again, once it is said', async t => {
+  const { documents, changes, heard, log } = await following(t)
+  let isFailing = true
+  changes.listen(() => {
+    if (isFailing) throw new Unavailable('away')
+  })
+  await documents.commit([{ kind: 'api', id: 'x', org: '', body: 1 }])
+  t.ok((await heard()).length > 1)
+  isFailing = false
+  t.match(await heard(), [[{ kind: 'api', id: 'x' }]])
+  t.strictSame(await heard(), [])
+  t.strictSame(
+    log.lines.map(({ msg }) => msg),
+    ['changes of other processes cannot be taken over']
+  )
+})
+
+t.test(
+  'nobody could say for too long: keys and users are forgotten, and everything is read anew afterwards',
+  async t => {
+    const cases = [
+      ['all', [anyOf('key'), anyOf('user')], null],
+      ['keys', [anyOf('key')], [anyOf('key')]],
+      ['others', [anyOf('user')], null]
+    ] as const
+    for (const [holds, stale, back] of cases) {
+      const { heard, away, log } = await following(t, { holds, maxStaleMs: 5_000 })
+      t.strictSame(await heard(), [])
+      away(true)
+      for (let i = 0; i < 2; i++) t.strictSame(await heard(), [])
+      t.strictSame(await heard(), [stale])
+      t.strictSame(await heard(), [])
+      t.strictSame(await heard(), [stale], 'what was read since cannot be confirmed either')
+      away(false)
+      t.strictSame(await heard(), [back])
+      for (let i = 0; i < 5; i++) t.strictSame(await heard(), [], 'all is well')
+      t.strictSame(
+        log.lines.map(({ level, msg }) => `${level} ${msg}`),
+        [
+          'error changes of other processes cannot be heard',
+          'warn changes unheard for too long: what is in memory is no longer believed',
+          'info documents in memory are compared with the store again'
+        ]
+      )
+    }
+  }
+)
+
+t.test('two stores are heard as one, each by its own sequence', async t => {
+  const [documents, keys] = [storeMemory(), storeMemory()]
+  const [clock, log] = [handClock(), collectedLog()]
+  const bells = [bell(), bell()] as const
+  const others = await changesFollowing({ store: documents, holds: 'others', clock, log, bell: bells[0] })
+  const changes = await changesFollowing({ store: keys, holds: 'keys', clock, log, bell: bells[1], onto: others })
+  t.teardown(() => changes.close())
+  const heard: unknown[] = []
+  changes.listen(all => void heard.push(all))
+  const seconds = async () => {
+    for (let i = 0; i < 4; i++) await clock.move(500)
+    await turns()
+    return heard.splice(0)
+  }
+  const policy = { kind: 'policy' as const, id: 'p', org: 'o1', body: 1 }
+  for (let i = 0; i < 5; i++) await documents.commit([policy])
+  t.strictSame(await seconds(), [[{ sequence: 5, kind: 'policy', id: 'p', deleted: false }]])
+  await keys.commit([key('a')])
+  t.strictSame(await seconds(), [[change(1, 'a')]])
+  const own = await keys.commit([key('b')])
+  await changes.publish([change(own, 'b')])
+  t.strictSame(await seconds(), [[change(2, 'b')]])
+  t.same(
+    bells.map(({ rung }) => rung),
+    [[], [2]]
+  )
+  await changes.publish([{ sequence: await documents.commit([policy]), kind: 'policy', id: 'p', deleted: false }])
+  t.equal((await seconds()).length, 1)
+  t.same(
+    bells.map(({ rung }) => rung),
+    [[6], [2]]
+  )
 })

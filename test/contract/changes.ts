@@ -51,6 +51,21 @@ export function changesContract(t: Test, make: (t: Test) => Promise<Changes>): v
     await t.rejects(changes.publish(some), { message: 'cannot take it over' })
   })
 
+  withChanges('a listener that fails or takes its time keeps nothing from the others', async (t, changes) => {
+    let go = () => {}
+    changes.listen(async () => {
+      throw new Error('cannot take it over')
+    })
+    changes.listen(() => new Promise<void>(resolve => (go = resolve)))
+    const heard: unknown[] = []
+    changes.listen(all => void heard.push(all))
+    const published = t.rejects(changes.publish(some), { message: 'cannot take it over' })
+    for (let i = 0; i < 20 && heard.length === 0; i++) await new Promise(resolve => setImmediate(resolve))
+    t.strictSame(heard, [some])
+    go()
+    await published
+  })
+
   withChanges('null says that everything may have changed', async (t, changes) => {
     const heard: unknown[] = []
     changes.listen(all => void heard.push(all))

@@ -5,6 +5,7 @@ import { parseExact } from '../../config/exactJson.ts'
 import {
   type Change,
   Conflict,
+  type Count,
   type Document,
   deletionsKept,
   type Kind,
@@ -14,8 +15,15 @@ import {
 
 const everything = { page: -1, size: 10 } as const
 
-/** What every store keeps to. `make` gives an empty store; the contract closes it. */
-export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void {
+/**
+ * What every store keeps to. `make` gives an empty store; the contract closes it.
+ * @param keysOf the store whose sequence tells of keys, where it is another
+ */
+export function storeContract(
+  t: Test,
+  make: (t: Test) => Promise<Store>,
+  keysOf: (store: Store) => Store = store => store
+): void {
   const withStore = (name: string, run: (t: Test, store: Store) => Promise<void>) =>
     t.test(name, async t => {
       const store = await make(t)
@@ -31,7 +39,7 @@ export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void 
     (await store.list('key', { ...everything, ...query })).documents.map(({ id }) => id)
 
   withStore('a document comes back as it was written, with revision and sequence', async (t, store) => {
-    t.equal(await store.sequence(), 0)
+    t.equal(await keysOf(store).sequence(), 0)
     t.equal(await store.get('key', 'a'), null)
     const body = { text: 'ü"\\\n\u2028😀', list: [1, 2.5, null, true], deep: { empty: {} } }
     t.equal(await store.commit([key('a', body)]), 1)
@@ -39,7 +47,7 @@ export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void 
     t.equal(await store.get('policy', 'a'), null, 'kinds are apart')
     t.equal(await store.commit([key('a', [])]), 2)
     t.match(await store.get('key', 'a'), { rev: 2, sequence: 2, body: [] })
-    t.equal(await store.sequence(), 2)
+    t.equal(await keysOf(store).sequence(), 2)
   })
 
   withStore('a body that changes after the commit does not change the document', async (t, store) => {
@@ -98,7 +106,7 @@ export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void 
   withStore('a deleted document is gone, deleting what is absent changes nothing', async (t, store) => {
     await store.commit([key('a')])
     t.equal(await store.commit([gone('b')]), 1)
-    t.equal(await store.commit([]), 1)
+    t.equal(await keysOf(store).commit([]), 1)
     t.equal(await store.commit([gone('a')]), 2)
     t.equal(await store.get('key', 'a'), null)
     t.strictSame(await store.list('key', everything), { documents: [], total: 0 })
@@ -127,7 +135,7 @@ export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void 
     }
     t.equal(await store.get('key', 'c'), null)
     t.match(await store.get('key', 'a'), { rev: 1, body: { id: 'a' } })
-    t.equal(await store.sequence(), 2)
+    t.equal(await keysOf(store).sequence(), 2)
     t.strictSame(await ids(store, {}), ['a', 'b'])
     await store.commit([
       { ...key('a'), expect: 1 },
@@ -159,6 +167,57 @@ export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void 
     for (let i = 0; i < 60; i++) t.equal((await store.get('key', `${i}`)) === null, i % 3 === 2)
     t.match(await store.get('key', 'shared'), { rev: 40, sequence: 40 })
     t.equal((await store.list('key', everything)).total, 41)
+  })
+
+  withStore('a count is only raised: by a later period, or more in the same one', async (t, store) => {
+    const raise = (id: string, count: number, renews: number) =>
+      ({ kind: 'ledger', id, org: '', body: { id, count, renews }, raise: true }) as const
+    const kept = async (id: string) => (await store.get<Count>('ledger', id))?.body
+    let sequence = 0
+    const cases: [[number, number] | null, [number, number], boolean][] = [
+      [null, [1, 1000], true],
+      [[5, 1000], [6, 1000], true],
+      [[5, 1000], [5, 1000], false],
+      [[6, 1000], [5, 1000], false],
+      [[6, 1000], [1, 1001], true],
+      [[6, 1000], [9, 999], false],
+      [[6, 1000], [1, 0], true],
+      [[6, 0], [9, 1000], false],
+      [[6, 0], [9, 0], true],
+      [[6, 0], [6, 0], false],
+      [[9, 1_800_000_000_000], [10, 1_800_000_000_000], true],
+      [[10, 1_800_000_000_000], [9, 1_800_000_000_000], false]
+    ]
+    for (const [before, given, wins] of cases) {
+      const name = JSON.stringify([before, given])
+      if (before !== null) {
+        const [count, renews] = before
+        sequence = await store.commit([{ kind: 'ledger', id: name, org: '', body: { id: name, count, renews } }])
+      }
+      if (wins) sequence++
+      t.equal(await store.commit([raise(name, ...given)]), sequence, name)
+      const [count, renews] = wins ? given : before!
+      t.strictSame(await kept(name), { id: name, count, renews }, name)
+    }
+
+    // In one commit they see each other, as with other writes and their expectations.
+    const document = { kind: 'ledger', id: 'a', org: '' } as const
+    await store.commit([
+      raise('a', 5, 100),
+      raise('a', 4, 100),
+      { ...document, body: { id: 'a', count: 2, renews: 100 }, expect: 1 },
+      raise('a', 3, 100),
+      raise('a', 1, 99),
+      { ...document, body: null, expect: 3 },
+      raise('a', 1, 50)
+    ])
+    t.match(await store.get('ledger', 'a'), { rev: 1, body: { count: 1, renews: 50 } })
+    // At the same time, in any order, from any number of writers.
+    const counts = Array.from({ length: 50 }, (_, i) => ((i * 37) % 50) + 1)
+    await Promise.all(counts.map(count => store.commit([raise('b', count, 100), key(`b ${count}`)])))
+    t.match(await kept('b'), { count: 50 })
+    t.equal((await store.list('ledger', everything)).total, 14)
+    t.equal(await store.commit([raise('b', 7, 100), key('with it')]), (await store.get('key', 'with it'))?.sequence)
   })
 
   withStore('exactly one of many that expect the same revision succeeds', async (t, store) => {
@@ -265,9 +324,12 @@ export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void 
     t.equal(others[0].documents.length, 9_000)
     const { documents, total } = await listing
     t.equal(total, 9_000)
+    const names = documents.map(({ id }) => id)
+    const last = names.pop()
+    t.ok(last === '8999' || last === 'new', 'before the commit or after it')
     t.strictSame(
-      documents.map(({ id }) => id),
-      Array.from({ length: 9_000 }, (_, i) => `${i}`)
+      names,
+      Array.from({ length: 8_999 }, (_, i) => `${i}`)
     )
     t.equal((await store.list('key', everything)).documents.at(-1)!.id, 'new')
     t.equal(((await store.get<string>('api', 'big')) as Document<string>).body.length, 1 << 20)
@@ -286,7 +348,7 @@ export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void 
             found.push(id)
             if (!id.startsWith('new') && body.length !== Number(id) % 900) t.fail('another body')
           }
-          await store.commit([key(`new ${await store.sequence()}`, '')])
+          await store.commit([key(`new ${await keysOf(store).sequence()}`, '')])
         }
         const wanted = all.filter((_, i) => org === undefined || (org === 'third' && i % 3 === 0))
         t.strictSame(
@@ -301,7 +363,8 @@ export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void 
     }
   })
 
-  withStore('changes come in order, each document once with its newest state', async (t, store) => {
+  withStore('changes come in order, each document once with its newest state', async (t, whole) => {
+    const store = keysOf(whole)
     t.strictSame(await store.since(0), [])
     await store.commit([key('a'), key('b'), key('c')])
     await store.commit([key('a'), { kind: 'policy', id: 'p', org: '', body: 1 }])
@@ -325,18 +388,20 @@ export function storeContract(t: Test, make: (t: Test) => Promise<Store>): void 
     t.equal(await store.since(5), null, 'a sequence that this store never gave')
   })
 
-  withStore('when deletions are forgotten, older changes cannot be told', async (t, store) => {
-    const many = Array.from({ length: deletionsKept / 2 }, (_, i) => key(`${i}`))
+  withStore('when deletions are forgotten, older changes cannot be told', async (t, whole) => {
+    const store = keysOf(whole)
     await store.commit([key('x')])
-    await store.commit([gone('x')])
-    for (const round of ['a', 'b']) {
-      await store.commit(many.map(({ id }) => key(round + id)))
-      await store.commit(many.map(({ id }) => gone(round + id)))
+    const x = await store.commit([gone('x')])
+    const commits = 40
+    const sequences: number[] = []
+    for (let round = 0; round < commits; round++) {
+      const ids = Array.from({ length: deletionsKept / commits }, (_, i) => `${round} ${i}`)
+      sequences.push(await store.commit(ids.flatMap(id => [key(id), gone(id)])))
     }
-    t.equal(await store.since(1), null)
-    t.equal((await store.since(2))?.length, deletionsKept)
-    t.equal((await store.since(4))?.length, deletionsKept / 2)
-    t.strictSame(await store.since(6), [])
+    t.equal(await store.since(x - 1), null)
+    t.equal((await store.since(x))?.length, deletionsKept)
+    t.equal((await store.since(sequences[commits / 2 - 1]!))?.length, deletionsKept / 2)
+    t.strictSame(await store.since(sequences.at(-1)!), [])
   })
 
   t.test('every page is what a plain list of documents says', async t => {

@@ -103,3 +103,55 @@ t.test('many counters are saved in several commits', async t => {
   t.equal(second.left('c2499'), 4)
   await second.ledger.stop()
 })
+
+t.test('a ledger of several processes keeps the highest count, and is asked instead of read', async t => {
+  const store = storeMemory()
+  const clock = handClock()
+  const begin = async () => {
+    const counters = countersMemory({ clock })
+    const ledger = new Ledger({ counters, store, clock, log: quiet, of: 'all' })
+    await ledger.start()
+    return { counters, ledger }
+  }
+  const [a, b] = [await begin(), await begin()]
+  for (let i = 0; i < 3; i++) a.counters.charge([charge('x', 500)])
+  b.counters.charge([charge('x', 500)])
+  await a.ledger.stop()
+  await b.ledger.stop()
+  t.match(await b.ledger.find('x'), { count: 3 })
+  t.equal(await b.ledger.find('y'), null)
+  const third = await begin()
+  t.equal(third.counters.look([charge('x')]).standings[0]!.remaining, 5, 'nothing is read at start')
+  await third.ledger.forget(['x'])
+  t.equal(await third.ledger.find('x'), null)
+  await third.ledger.stop()
+})
+
+t.test(
+  'a ledger of several processes keeps a period for a day longer, and finds nothing while the store is away',
+  async t => {
+    const store = storeMemory()
+    const clock = handClock()
+    const counters = countersMemory({ clock })
+    const ledger = new Ledger({ counters, store, clock, log: quiet, of: 'all' })
+    await ledger.start()
+    counters.charge([charge('x', 10)])
+    clock.move(1000)
+    await until(async () => (await saved(store)).length === 1)
+    const seconds = async (count: number) => {
+      clock.move(count * 1000)
+      for (let i = 0; i < 20; i++) await new Promise(setImmediate)
+    }
+    await seconds(3_600)
+    await seconds(70)
+    t.strictSame(await saved(store), ['x'])
+    await seconds(24 * 3_600)
+    await seconds(70)
+    t.strictSame(await saved(store), [])
+    store.get = () => {
+      throw new Unavailable('away')
+    }
+    t.equal(await ledger.find('x'), null)
+    await ledger.stop()
+  }
+)

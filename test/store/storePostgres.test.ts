@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { type Clock, systemClock } from '../../config/world.ts'
-import { type Store, Unavailable } from '../../gateway/store/store.ts'
+import { Full, type Store, Unavailable } from '../../gateway/store/store.ts'
 import { storePostgres } from '../../gateway/store/storePostgres.ts'
 import { unavailable } from '../contract/store.ts'
 import { handClock } from '../helpers/clock.ts'
@@ -191,7 +191,7 @@ t.test('a server that takes no writes still serves reads, and a disk that was fu
     store.commit([key('also fits')])
   ])
   t.match([fits, alsoFits], [{ status: 'fulfilled' }, { status: 'fulfilled' }])
-  t.ok(tooMuch.status === 'rejected' && tooMuch.reason instanceof Unavailable)
+  t.ok(tooMuch.status === 'rejected' && tooMuch.reason instanceof Full)
   t.equal(await store.get('key', 'with it'), null)
   await server.sql('DROP TRIGGER full_disk ON svc_documents', url)
   await store.commit([key('c', 'too much')])

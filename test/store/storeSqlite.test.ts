@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
-import { type Store, Unavailable } from '../../gateway/store/store.ts'
+import { Full, type Store, Unavailable } from '../../gateway/store/store.ts'
 import { storeSqlite } from '../../gateway/store/storeSqlite.ts'
 import { storeContract, unavailable } from '../contract/store.ts'
 import { losesNothing, writer } from './killed.ts'
@@ -115,7 +115,7 @@ t.test('a full disk acknowledges nothing, harms only who does not fit, and passe
   ])
   for (const result of [tooMuch, tooMuchAgain]) {
     t.equal(result.status, 'rejected')
-    t.ok(result.status === 'rejected' && result.reason instanceof Unavailable)
+    t.ok(result.status === 'rejected' && result.reason instanceof Full)
   }
   t.strictSame(fits, { status: 'fulfilled', value: 3 })
   t.equal(store.get('key', 'with it'), null)

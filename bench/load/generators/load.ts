@@ -1,8 +1,12 @@
+import type { Place } from '../machine.ts'
+
 /** Requests to send, as many as a bound says: `seconds` or `amount`. */
 export interface Load {
   /** Address and path. */
   readonly url: string
   readonly connections: number
+  /** Where the generator runs; default: beside the upstream. */
+  readonly place?: Place
   readonly seconds?: number
   /** So many requests in all, instead of seconds. */
   readonly amount?: number

@@ -25,7 +25,7 @@ export async function wrk(load: Load): Promise<Measured> {
     const headers = Object.entries(load.headers ?? {}).flatMap(([name, value]) => ['-H', `${name}: ${value}`])
     const connections = ['-t1', `-c${load.connections}`]
     const time = [`-d${Math.ceil(load.seconds!)}s`, '--timeout', '60s']
-    const out = await run('others', 'wrk', [...connections, ...time, ...headers, '-s', script, load.url])
+    const out = await run(load.place ?? 'others', 'wrk', [...connections, ...time, ...headers, '-s', script, load.url])
     const found = JSON.parse(/^figures (.*)$/m.exec(out)![1]!) as Summary
     return {
       requests: found.requests,

@@ -1,0 +1,147 @@
+import { quotaRuns } from '../../limits/quota.ts'
+import type { Charge, CounterState, Standing } from '../counters.ts'
+
+/** Then the longest known leaves. */
+const MOST = 200_000
+
+interface Quota {
+  /** In Redis, as far as this process knows. */
+  count: number
+  /** End of the period, on the remote clock; Infinity: never; -Infinity: none has begun. */
+  end: number
+  /** Counted here and not yet added there. */
+  own: number
+  /** Redis or the ledger told of it. */
+  isTold: boolean
+}
+
+/** What this process knows of the quotas that it counted, and what it counted itself while Redis was away. */
+export class Quotas {
+  readonly #quotas = new Map<string, Quota>()
+  readonly #unadded = new Set<string>()
+
+  /** Redis answered this. */
+  answered({ id, allowed }: Charge, { remaining, reset }: Standing): void {
+    const quota = this.#of(id)
+    quota.count = allowed - remaining
+    quota.end = reset === 0 ? Number.POSITIVE_INFINITY : reset
+    quota.isTold = true
+  }
+
+  isTold(id: string): boolean {
+    return this.#quotas.get(id)?.isTold === true
+  }
+
+  /** The ledger had this, or nothing. What Redis answered is newer. */
+  learnt(id: string, state: CounterState | null): void {
+    const quota = this.#of(id)
+    if (quota.isTold) return
+    quota.isTold = true
+    if (state === null) return
+    quota.count = state.count
+    quota.end = state.renews === 0 ? Number.POSITIVE_INFINITY : state.renews
+  }
+
+  /**
+   * Counts it here, if it fits.
+   * @param there the remote clock
+   * @param processes those that share what is left; null: it passes in any case
+   */
+  charge(limit: Charge, units: number, there: number, processes: number | null): Standing & { passes: boolean } {
+    const quota = this.#of(limit.id)
+    if (!quotaRuns(quota.end, there)) {
+      quota.count = 0
+      quota.own = 0
+      quota.end = there + limit.perMs
+    }
+    const share = shareOf(limit.allowed - quota.count, processes)
+    const passes = processes === null || quota.own + units <= share
+    if (passes) {
+      quota.own += units
+      this.#unadded.add(limit.id)
+    }
+    return { ...stands(limit.allowed, share - quota.own, quota.end), passes }
+  }
+
+  look(limit: Charge, there: number, processes: number | null): Standing {
+    const quota = this.#quotas.get(limit.id)
+    if (quota === undefined || !quotaRuns(quota.end, there))
+      return stands(limit.allowed, shareOf(limit.allowed, processes), Number.POSITIVE_INFINITY)
+    return stands(limit.allowed, shareOf(limit.allowed - quota.count, processes) - quota.own, quota.end)
+  }
+
+  /** What was counted here was counted in Redis as well. What was added there already stays twice. */
+  uncount(id: string, units: number): void {
+    const quota = this.#quotas.get(id)
+    if (quota !== undefined) quota.own = Math.max(0, quota.own - units)
+  }
+
+  /** Nothing waits to be added. */
+  get isAdded(): boolean {
+    return this.#unadded.size === 0
+  }
+
+  /** At most `limit` of what is to be added. */
+  unadded(limit: number): readonly CounterState[] {
+    const states: CounterState[] = []
+    for (const id of this.#unadded) {
+      if (states.length >= limit) break
+      const quota = this.#quotas.get(id)
+      if (quota === undefined || quota.own === 0) this.#unadded.delete(id)
+      else states.push({ id, count: quota.own, renews: renewsOf(quota) })
+    }
+    return states
+  }
+
+  /** These were added. What was counted meanwhile is not among them. */
+  added(states: readonly CounterState[]): void {
+    for (const { id, count, renews } of states) {
+      const quota = this.#quotas.get(id)
+      if (quota === undefined) this.#unadded.delete(id)
+      if (quota === undefined || renewsOf(quota) !== renews) continue
+      quota.count += count
+      quota.own = Math.max(0, quota.own - count)
+      if (quota.own === 0) this.#unadded.delete(id)
+    }
+  }
+
+  /** How quotas stand that nobody will add any more. */
+  leftOver(limit: number): readonly CounterState[] {
+    const states = this.unadded(limit).map(({ id, renews }) => {
+      const { count, own } = this.#quotas.get(id)!
+      return { id, count: count + own, renews }
+    })
+    for (const { id } of states) this.#unadded.delete(id)
+    return states
+  }
+
+  forget(ids: readonly string[]): void {
+    for (const id of ids) {
+      this.#quotas.delete(id)
+      this.#unadded.delete(id)
+    }
+  }
+
+  #of(id: string): Quota {
+    let quota = this.#quotas.get(id)
+    if (quota === undefined) {
+      if (this.#quotas.size >= MOST) this.forget([this.#quotas.keys().next().value!])
+      quota = { count: 0, end: Number.NEGATIVE_INFINITY, own: 0, isTold: false }
+      this.#quotas.set(id, quota)
+    }
+    return quota
+  }
+}
+
+function renewsOf({ end }: Quota): number {
+  return Number.isFinite(end) ? end : 0
+}
+
+/** Rounded down: all shares together are never more than what is left. */
+function shareOf(left: number, processes: number | null): number {
+  return Math.max(0, processes === null ? left : Math.floor(left / processes))
+}
+
+function stands(allowed: number, remaining: number, end: number): Standing {
+  return { allowed, remaining: Math.max(0, remaining), reset: Number.isFinite(end) ? end : 0, smoothed: null }
+}

@@ -1,0 +1,224 @@
+import type { AddressInfo } from 'node:net'
+import { availableParallelism } from 'node:os'
+import type { Worker } from 'node:worker_threads'
+import type { Settings } from '../../config/settings.ts'
+import type { Clock, Log } from '../../config/world.ts'
+import type { Changes } from '../changes/changes.ts'
+import type { CounterState } from '../counters/counters.ts'
+import { type Part, part } from '../probes.ts'
+import type { Store } from '../store/store.ts'
+import { Gone } from './calls.ts'
+import type { Gathered } from './gathered.ts'
+import { Member } from './member.ts'
+import type { RelayPlace } from './relayed.ts'
+import { vacant } from './vacant.ts'
+import type { Given } from './words.ts'
+
+/** One that dies again and again is started after 0, 1, 2 … seconds. */
+const MOST_DELAY_S = 10
+/** One that lived so long begins anew with that. */
+const STEADY_MS = 30_000
+/** What a thread may take behind the time of its requests: last lines, last counters. */
+const FAREWELL_MS = 3_000
+/** A thread that is busy for longer dumps its counters the next time. */
+const DUMP_MS = 1_000
+
+/** How many threads serve the data plane; 1: the main thread alone. */
+export function threadCount({ gateway: { workers } }: Settings): number {
+  return workers === 0 ? availableParallelism() : workers
+}
+
+export interface ThreadsGiven {
+  readonly settings: Settings
+  readonly count: number
+  readonly store: Store
+  readonly changes: Changes
+  readonly clock: Clock
+  readonly log: Log
+  readonly relay: RelayPlace
+  /** Takes whole lines of access logs. */
+  readonly access: (text: string) => void
+  /** Null: each thread opens its own, which lie outside of the process. */
+  readonly counters: Gathered | null
+}
+
+/** The threads that serve the data plane, as the main thread sees them. One that ends is started anew until `drain`. */
+export interface Threads {
+  /**
+   * Resolves when each has read everything and listens on one port; 0: any free one.
+   * @throws Error in one line: somebody listens there, or a thread could not read or start
+   */
+  listen(port: number, address: string): Promise<AddressInfo>
+  /** Each reads its folders anew; answers the faults, which kept its old state. */
+  reload(): Promise<readonly string[]>
+  /** As `GatewayServer`. */
+  announceEnd(): void
+  /** As `GatewayServer`; then all have ended, and the next dump of the counters has what they counted last. */
+  drain(ms: number): Promise<void>
+  /** Threads that serve now. */
+  readonly running: number
+  readonly count: number
+  readonly workers: readonly Worker[]
+  /** Ends all at once. */
+  close(): Promise<void>
+}
+
+/** For the probes: those that are missing are no reason to get no requests. */
+export function partOf({ running, count }: Pick<Threads, 'running' | 'count'>, clock: Clock): Part {
+  const failure = running === count ? null : `${running} of ${count} threads serve`
+  return { ...part(failure, clock, false), componentType: 'component' }
+}
+
+export function startThreads(given: ThreadsGiven): Threads {
+  const { settings, count, changes, clock, log, counters } = given
+  const slots = Array.from({ length: count }, (_, i): Slot => ({ number: i + 1, deaths: 0, cancel() {}, member: null }))
+  let place: { port: number; address: string } | null = null
+  let isEnding = false
+  let isOver = false
+  /** What threads dumped when nobody waited for it any more. */
+  let left: CounterState[] = []
+  const { gateway } = settings
+  // The main thread's log takes their lines.
+  const access_logs = { ...gateway.access_logs, path: '' }
+  const theirs: Settings = { ...settings, gateway: { ...gateway, access_logs } }
+  for (const slot of slots) slot.member = start(slot)
+  counters?.gather(dump)
+  const stop = changes.listen(async list => {
+    const told = await Promise.allSettled(slots.map(({ member }) => member?.tell(list)))
+    for (const one of told) if (one.status === 'rejected') throw one.reason
+  })
+
+  function start(slot: Slot): Member {
+    const { number } = slot
+    const data: Given = { number, settings: theirs, relay: given.relay, counters: counters?.shared ?? null }
+    const bornAt = clock.now()
+    return new Member({ ...given, data, onEnd: () => ended(slot, bornAt) })
+  }
+
+  function ended(slot: Slot, bornAt: number): void {
+    slot.member = null
+    counters?.ended(slot.number)
+    // Before all listen, `listen` tells.
+    if (isOver || place === null) return
+    if (clock.now() - bornAt >= STEADY_MS) slot.deaths = 0
+    const seconds = Math.min(slot.deaths++, MOST_DELAY_S)
+    log.error('thread ended: it is started again', { thread: slot.number, seconds })
+    const again = () => void restart(slot)
+    if (seconds === 0) again()
+    else slot.cancel = clock.after(seconds * 1000, again)
+  }
+
+  async function restart(slot: Slot): Promise<void> {
+    const member = start(slot)
+    slot.member = member
+    try {
+      const faults = await member.loaded
+      if (faults.length > 0) throw new Error(faults.join('; '))
+      await member.ask({ is: 'listen', ...place! })
+      if (isEnding) await member.ask({ is: 'announceEnd' })
+      if (!isOver) log.info('thread serves again', { thread: slot.number })
+    } catch (cause) {
+      if (isOver) return
+      log.error('the thread cannot start', { thread: slot.number, cause: (cause as Error).message })
+      await member.end()
+    }
+  }
+
+  function members(): Member[] {
+    return slots.flatMap(({ member }) => (member?.isServing ? [member] : []))
+  }
+
+  /** The answer, or null after `ms` (then `late` gets it) or when the thread has ended. */
+  function within<T>(answer: Promise<T>, ms: number, late: (value: T) => void = () => {}): Promise<T | null> {
+    return new Promise(resolve => {
+      let isLate = false
+      const cancel = clock.after(ms, () => {
+        isLate = true
+        resolve(null)
+      })
+      const settle = (value: T | null) => {
+        cancel()
+        if (isLate && value !== null) late(value)
+        resolve(value)
+      }
+      answer.then(settle, () => settle(null))
+    })
+  }
+
+  const keep = (states: readonly CounterState[]) => {
+    for (const state of states) left.push(state)
+  }
+
+  /** What the threads' counters dump, at most `limit`. */
+  async function dump(limit: number): Promise<readonly CounterState[]> {
+    const each = Math.ceil(limit / count)
+    const asked = members().map(member =>
+      within(member.ask<readonly CounterState[]>({ is: 'dump', limit: each }), DUMP_MS, keep)
+    )
+    for (const states of await Promise.all(asked)) keep(states ?? [])
+    const states = left.slice(0, limit)
+    left = left.slice(limit)
+    return states
+  }
+
+  return {
+    async listen(port, address) {
+      const faults = await Promise.all(slots.map(({ member, number }) => member?.loaded ?? gone(number)))
+      // All read the same, so all find the same.
+      if (faults[0]!.length > 0) throw new Error(faults[0]!.join('; '))
+      // Again: meanwhile somebody may have come.
+      await vacant(port, address)
+      const [first, ...others] = members()
+      const bound = await first!.ask<AddressInfo>({ is: 'listen', port, address })
+      place = { port: bound.port, address }
+      await Promise.all(others.map(member => member.ask({ is: 'listen', ...place! })))
+      return bound
+    },
+    async reload() {
+      const all = members().map(member =>
+        member
+          .ask<readonly string[]>({ is: 'reload' })
+          .catch(cause => (cause instanceof Gone ? [] : [(cause as Error).message]))
+      )
+      return [...new Set((await Promise.all(all)).flat())]
+    },
+    announceEnd() {
+      isEnding = true
+      for (const member of members()) member.ask({ is: 'announceEnd' }).catch(() => {})
+    },
+    async drain(ms) {
+      isOver = true
+      stop()
+      for (const { cancel } of slots) cancel()
+      const drained = members().map(member => within(member.ask<CounterState[]>({ is: 'drain', ms }), ms + FAREWELL_MS))
+      for (const states of await Promise.all(drained)) keep(states ?? [])
+      await Promise.all(slots.map(({ member }) => member?.end()))
+    },
+    get running() {
+      return members().length
+    },
+    count,
+    get workers() {
+      return slots.flatMap(({ member }) => (member === null ? [] : [member.worker]))
+    },
+    async close() {
+      isOver = true
+      stop()
+      for (const { cancel } of slots) cancel()
+      await Promise.all(slots.map(({ member }) => member?.end()))
+    }
+  }
+}
+
+interface Slot {
+  readonly number: number
+  /** How often in a row it died young. */
+  deaths: number
+  /** Of the restart that waits. */
+  cancel: () => void
+  member: Member | null
+}
+
+function gone(number: number): never {
+  throw new Error(`thread ${number} ended while it started`)
+}
