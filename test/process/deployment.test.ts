@@ -74,7 +74,8 @@ t.test('the values of the chart are settings, and its probes notice a stop in ti
   t.equal(parse(read(`${chart}/Chart.yaml`)).appVersion, version)
   const deployment = read(`${chart}/templates/deployment.yaml`)
   t.match(deployment, /livenessProbe:\s+httpGet: \{ path: \/hello,/)
-  t.match(deployment, /readinessProbe:\s+httpGet: \{ path: \/ready,/)
+  t.match(deployment, /readinessProbe:\s+httpGet: \{ path: \{\{ \.Values\.probes\.readiness\.path \}\},/)
+  t.equal(values.probes.readiness.path, '/ready')
   const schema = JSON.parse(read(`${chart}/values.schema.json`))
   t.same(
     Object.keys(schema.properties)

@@ -56,6 +56,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- fail (printf "settings.%s is a secret: give it as secrets.values.SVC_%s" $path (upper $path | replace "." "__")) }}
 {{- end }}
 {{- end }}
+{{- range $node := dig "storage" "counters" "nodes" list $settings }}
+{{- if contains "@" $node }}{{ fail "settings.storage.counters.nodes hold a password: give them as secrets.values.SVC_STORAGE__COUNTERS__NODES" }}{{ end }}
+{{- end }}
 {{- range $member, $value := .Values.secrets.values }}
 {{- if $.Values.secrets.existingSecret }}{{ fail "secrets.values and secrets.existingSecret exclude each other" }}{{ end }}
 {{- end }}
