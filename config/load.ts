@@ -187,19 +187,21 @@ function rules({ gateway, management, storage }: Settings, fromFile: boolean): F
 }
 
 function redisFaults({ counters, keys }: Settings['storage']): Fault[] {
-  const { type, url, nodes } = counters
+  const { type, url, nodes, ca_file } = counters
   const at = '/storage/counters'
   const form = 'must be redis://user:password@host:port/database, or rediss:// for TLS'
   if (type !== 'redis')
     return keys === 'redis' ? [{ path: '/storage/keys', message: 'redis needs storage.counters.type redis' }] : []
-  if (nodes.length === 0) return isRedis(url) ? [] : [{ path: `${at}/url`, message: form }]
+  const isPlain = (nodes.length === 0 ? [url] : nodes).every(address => address.startsWith('redis://'))
+  const ofFile = ca_file !== '' && isPlain ? [{ path: `${at}/ca_file`, message: 'is for rediss:// alone' }] : []
+  if (nodes.length === 0) return isRedis(url) ? ofFile : [{ path: `${at}/url`, message: form }, ...ofFile]
   if (url !== '') return [{ path: `${at}/url`, message: 'is not needed beside nodes' }]
   const faults = nodes.flatMap((node, i) => (isRedis(node) ? [] : [{ path: `${at}/nodes/${i}`, message: form }]))
   // One login and one TLS for all: a cluster names further nodes by address alone.
   const [first, ...others] = nodes.map(node => node.replace(/[^@/]*$/, ''))
   if (faults.length === 0 && others.some(each => each !== first))
     faults.push({ path: `${at}/nodes`, message: 'must agree in scheme, user and password' })
-  return faults
+  return [...faults, ...ofFile]
 }
 
 function isRedis(text: string): boolean {

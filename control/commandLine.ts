@@ -22,23 +22,26 @@ const usage = `Usage: npm run svc -- COMMAND [options]
   of move-keys:
   --config FILE    the gateway's settings, which name both stores; default: SVC_CONFIG
   --to PLACE       redis or documents
-  --overwrite      replaces keys that are there with other content
+  --mirror         makes the keys there those that come: replaces other content, removes keys that are only there
+                   (revoked since the last copy); for the last run, with the gateways stopped
+  --overwrite      replaces keys that are there with other content; removes none
   --delete         deletes what has arrived where it came from
 
 FILE: YAML or JSON, or a folder of them. An OpenAPI document with x-svc-api-gateway (its info.id names the API), or
-asset:, policy:, key: with an id each, or lists of them: assets:, policies:, keys:. Nothing is ever deleted.
+asset:, policy:, key: with an id each, or lists of them: assets:, policies:, keys:. apply deletes nothing.
 `
 
 /** 0: done; 1: a call failed, or keys were left; 2: wrong arguments or files. */
 const STATUS = { done: 0, failed: 1, wrong: 2 } as const
 
-const ofMove = ['config', 'to', 'overwrite', 'delete'] as const
+const ofMove = ['config', 'to', 'mirror', 'overwrite', 'delete'] as const
 const options = {
   url: { type: 'string' },
   key: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   config: { type: 'string' },
   to: { type: 'string' },
+  mirror: { type: 'boolean' },
   overwrite: { type: 'boolean' },
   delete: { type: 'boolean' }
 } as const
@@ -102,8 +105,19 @@ async function main(args: string[]): Promise<number> {
 }
 
 function parsed(args: string[]) {
+  const { tokens, ...given } = parsedAsGiven(args)
+  const seen = new Set<string>()
+  for (const token of tokens) {
+    if (token.kind !== 'option') continue
+    if (seen.has(token.name)) throw new Wrong(`--${token.name} is given twice`)
+    seen.add(token.name)
+  }
+  return given
+}
+
+function parsedAsGiven(args: string[]) {
   try {
-    return parseArgs({ args, allowPositionals: true, options })
+    return parseArgs({ args, allowPositionals: true, options, tokens: true })
   } catch (cause) {
     throw new Wrong(cause instanceof Error ? cause.message : String(cause))
   }
@@ -113,12 +127,18 @@ async function move(values: ReturnType<typeof parsed>['values'], more: readonly 
   if (more.length > 0) throw new Wrong('move-keys takes no files')
   for (const option of ['url', 'key'] as const)
     if (values[option] !== undefined) throw new Wrong(`move-keys knows no --${option}: it opens the stores by itself`)
-  const { config = process.env.SVC_CONFIG ?? '', to, overwrite = false, delete: remove = false } = values
+  const {
+    config = process.env.SVC_CONFIG ?? '',
+    to,
+    mirror = false,
+    overwrite = false,
+    delete: remove = false
+  } = values
   if (config === '') throw new Wrong('move-keys needs the settings file: --config FILE')
   if (to !== 'redis' && to !== 'documents') throw new Wrong('move-keys needs --to redis or --to documents')
   // With the stores come packages that no other command needs to wait for.
   const { moveKeys } = await import('./cli/moveKeys.ts')
-  return (await moveKeys({ config, to, overwrite, remove }, say)) ? STATUS.done : STATUS.failed
+  return (await moveKeys({ config, to, overwrite, mirror, remove }, say)) ? STATUS.done : STATUS.failed
 }
 
 function accessKey(given: string | undefined): string {

@@ -5,6 +5,7 @@ import type { Api } from './api.ts'
 import type { Changes } from './changes/changes.ts'
 import { type ApiFile, filesOf, readApiFile } from './documents/apiFolder.ts'
 import { unescapeDots } from './documents/dots.ts'
+import { disk, type Files } from './documents/files.ts'
 import { namedId, type Reading, readApi, withId } from './documents/readApi.ts'
 import { fromStored, toStored } from './documents/storedApi.ts'
 import { queue, slices } from './documents/turns.ts'
@@ -70,8 +71,9 @@ export interface Apis {
   /**
    * Reads folder and store again. A fault in the folder, or between folder and store, keeps the old state; a stored
    * document that cannot be read is logged and left out. Answers the faults. Works in slices of a few milliseconds.
+   * `files`: where the folder is read from.
    */
-  load(): Promise<readonly string[]>
+  load(files?: Files): Promise<readonly string[]>
   /** Takes over what the store says now about one, before the news of another process's write has come. @throws Unavailable */
   reread(id: string): Promise<void>
   /**
@@ -222,7 +224,7 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
     }
   }
 
-  async function readAll(faults: string[]): Promise<State> {
+  async function readAll(files: Files, faults: string[]): Promise<State> {
     const next = new Map<string, Kept>()
     const places = new Map<string, Api>()
     const breathe = slices()
@@ -230,8 +232,11 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
       const { api, place } = now
       const same = next.get(api.id)
       const holder = place === null ? undefined : places.get(place)
-      if (same !== undefined) faults.push(`API ${api.id} is in ${same.api.source} and in ${api.source}`)
-      else if (holder !== undefined && api.source === STORE && holder.source === STORE) {
+      const givesWay = api.source === STORE && files.areAccepted
+      if (same !== undefined && givesWay)
+        log.error('API left out: its id is taken', { api_id: api.id, file: same.api.source })
+      else if (same !== undefined) faults.push(`API ${api.id} is in ${same.api.source} and in ${api.source}`)
+      else if (holder !== undefined && api.source === STORE && (holder.source === STORE || givesWay)) {
         // Two processes were given them in the same moment: no reason not to start.
         log.error('API left out: its listen path is taken', { api_id: api.id, holder: holder.id })
       } else if (holder !== undefined) faults.push(taken(api, holder, source => source))
@@ -241,8 +246,8 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
       }
     }
     const bySource = new Map([...state.values()].map(before => [before.api.source, before]))
-    for (const file of await filesOf(folder, faults)) {
-      const now = await readApiFile(file, faults, given => ofFile(file, given, bySource.get(file)))
+    for (const file of await filesOf(files, folder, faults)) {
+      const now = await readApiFile(files, file, faults, given => ofFile(file, given, bySource.get(file)))
       if (now !== null) take(now)
       await breathe()
     }
@@ -294,11 +299,11 @@ export function apis({ store, changes, log, random, folder, matching }: ApisGive
       rows ??= [...state.values()]
       return rows
     },
-    load: () =>
+    load: (files = disk) =>
       writing(() =>
         applying(async () => {
           const faults: string[] = []
-          const next = await readAll(faults)
+          const next = await readAll(files, faults)
           if (faults.length === 0) await swap(next)
           return faults
         })

@@ -15,6 +15,8 @@ import { vault } from '../control/vault.ts'
 import { rememberedMemory } from '../streams/produce/remembered.ts'
 import { addresses } from './addresses.ts'
 import { compileRoute } from './compile.ts'
+import { disk, noted } from './documents/files.ts'
+import { queue } from './documents/turns.ts'
 import { eventBus, logEvents } from './events.ts'
 import { sampleApi } from './firstStart.ts'
 import { isControl } from './inner.ts'
@@ -24,10 +26,10 @@ import { type Health, probes, watch } from './probes.ts'
 import { rememberedRedis } from './remembered/rememberedRedis.ts'
 import { callerOf, gatewayServer } from './server.ts'
 import { streamKeys } from './steps/streamKeys.ts'
-import { openStorage } from './storage.ts'
+import { noteFailure, openStorage } from './storage.ts'
 import type { Store } from './store/store.ts'
 import { openStreams, streamingApi } from './streaming.ts'
-import { relayedPeer, relayPlace } from './threads/relayed.ts'
+import { relayed, relayPlace } from './threads/relayed.ts'
 import { partOf, startThreads, type Threads, threadCount } from './threads/threads.ts'
 import { vacant } from './threads/vacant.ts'
 
@@ -118,6 +120,7 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   opened.push(() => plane.close())
   const { keys, policies, apis } = plane
   const relay = count < 2 ? null : relayPlace(random, opened)
+  const relaying = relay === null ? null : relayed(relay)
   // Threads share a port: whoever else has it would share it as well.
   if (relay !== null) await listening('gateway.listen_port', vacant(gateway.listen_port, gateway.listen_address))
   // They load their code while this thread reads its documents.
@@ -133,11 +136,34 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
           log,
           relay,
           access: plane.accessed,
-          counters: storage.gathered
+          counters: storage.gathered,
+          onCounters: (thread, failure) => noteFailure(storage.failures, thread, failure)
         })
   opened.push(() => threads?.close())
   opened.push(streamKeys({ streams, keys, policies, changes, clock }))
-  const faults = await plane.load()
+  /** Threads take over what this one accepted: reading by themselves, they might find something else. */
+  const load = async (): Promise<readonly string[]> => {
+    if (threads === null) return plane.load()
+    const { files, read } = noted(disk)
+    const faults = await plane.load(files)
+    // Nobody waits for it at first, as some code is still to be loaded there; `listen` does.
+    if (faults.length === 0) loaded = threads.load(read)
+    return faults
+  }
+  let loaded: Promise<void> = Promise.resolve()
+  const turn = queue()
+  let next: Promise<readonly string[]> | null = null
+  /** One after the other; those that are asked for while one waits are that one. */
+  const reload = (): Promise<readonly string[]> => {
+    next ??= turn(async () => {
+      next = null
+      const faults = await load()
+      await loaded
+      return faults
+    })
+    return next
+  }
+  const faults = await load()
   if (faults.length > 0) throw new Error(faults.join('; '))
   if (given.sample && (await store.sequence()) === 0 && apis.all().length === 0) await apis.save(sampleApi, null)
 
@@ -171,21 +197,18 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     log,
     gatewayUrl: () => url,
     streams,
-    reload: plane.load
+    reload
   }
   const ofDoor = (own: boolean) => endpoints.filter(({ door }) => (door === 'gateway') === own)
   const manage = control(ofDoor(true), controlTools)
   const trusted = addresses(gateway.trusted_proxies)
   const shared = gateway.control_api_port === 0
-  const server = plane.server(
-    (x, normal) => {
-      if (probe(x.req, x.res, normal)) return true
-      if (!shared || !isControl(normal)) return false
-      manage(x.req, x.res, x.path, x.query, callerOf(x, trusted))
-      return true
-    },
-    relay === null ? undefined : relayedPeer(relay)
-  )
+  const server = plane.server((x, normal) => {
+    if (probe(x.req, x.res, normal)) return true
+    if (!shared || !isControl(normal)) return false
+    manage(x.req, x.res, x.path, x.query, callerOf(x, trusted))
+    return true
+  }, relaying?.peerOf)
   // The same server again, so that it is as hard to abuse: only that it knows no API.
   const apart = { ...plane.serverTools, routes: { find: () => false }, done() {}, refused() {} }
   const controlServer = shared
@@ -212,7 +235,10 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   }
   const management = settings.management.enabled ? managementServer(control(ofDoor(false), controlTools)) : null
   const drainMs = gateway.graceful_shutdown_timeout_duration * 1000
-  const drain = () => {
+  const drain = async () => {
+    // Streams refuse newcomers from their drain on: what threads have taken for them is here before.
+    if (threads !== null) await threads.stopListening()
+    if (relaying !== null) await relaying.settled()
     // Connections of streams are closed one after the other, and count as requests under way until then.
     const { drain_timeout } = gateway.streaming
     const isStreaming = !streams.calls()[Symbol.iterator]().next().done
@@ -220,7 +246,7 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     // What threads relay is under way here until it has ended there.
     const drained =
       threads === null ? server.drain(longest) : threads.drain(longest).then(() => server.drain(RELAYS_END_MS))
-    return Promise.all([streams.drain(), drained, controlServer?.drain(longest), management?.drain(longest)])
+    await Promise.all([streams.drain(), drained, controlServer?.drain(longest), management?.drain(longest)])
   }
   // A port that is taken shows before the data plane takes its first request.
   const controlBound = await listening(
@@ -247,8 +273,7 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     threads,
     async reload() {
       plane.reopenLog()
-      const faults = await plane.load()
-      return faults.length > 0 || threads === null ? faults : threads.reload()
+      return reload()
     },
     async stop() {
       health.notReady = 'Gateway is shutting down'

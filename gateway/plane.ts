@@ -7,6 +7,8 @@ import type { Api } from './api.ts'
 import { type Apis, apis as apisOf } from './apis.ts'
 import type { Changes } from './changes/changes.ts'
 import type { Counters } from './counters/counters.ts'
+import type { Files } from './documents/files.ts'
+import { queue } from './documents/turns.ts'
 import type { Events } from './events.ts'
 import type { Route } from './exchange.ts'
 import { Keys } from './keys/keys.ts'
@@ -49,9 +51,9 @@ export interface Plane {
   readonly serverTools: Pick<ServerTools, 'settings' | 'clock' | 'log' | 'endings' | 'nowhere'>
   /**
    * Reads `app_path`, `policies_path` and the store's APIs, now and at each reload; answers the faults that keep the old
-   * state, or none.
+   * state, or none. `files`: where both folders are read from; absent: the disk.
    */
-  load(): Promise<readonly string[]>
+  load(files?: Files): Promise<readonly string[]>
   /** Opens the access log anew; that it could not stands in the log. */
   reopenLog(): void
   /** Takes whole lines of the access log that other threads made. */
@@ -87,24 +89,21 @@ export function dataPlane(given: PlaneGiven): Plane {
   const serverTools = { settings: gateway, clock, log, endings: ends, nowhere }
 
   /** Both folders are read before either counts: a fault in one keeps the old state of both. */
-  const loadFolders = async (): Promise<readonly string[]> => {
-    const files = await policies.read()
-    if (files.faults.length > 0) return files.faults
-    const faults = await apis.load()
-    if (faults.length === 0) files.take()
+  const loadFolders = async (files?: Files): Promise<readonly string[]> => {
+    const filed = await policies.read(files)
+    if (filed.faults.length > 0) return filed.faults
+    const faults = await apis.load(files)
+    if (faults.length === 0) filed.take()
     return faults
   }
-  let loading: Promise<readonly string[]> = Promise.resolve([])
+  const turn = queue()
 
   return {
     keys,
     policies,
     apis,
     serverTools,
-    load() {
-      loading = loading.then(loadFolders, loadFolders)
-      return loading
-    },
+    load: files => turn(() => loadFolders(files)),
     reopenLog() {
       const unopened = access?.reopen() ?? null
       if (unopened !== null) log.error('the access log was not opened anew: the old file stays', { cause: unopened })

@@ -49,7 +49,9 @@ export interface GatewayServer {
    * that still uses one gets its answer there and not an end.
    */
   announceEnd(): void
-  /** No new connections; resolves when the requests under way have ended, or cuts them off after `ms`. */
+  /** No new connections; idle ones end, others with their answer. */
+  stopListening(): void
+  /** `stopListening`; resolves when the requests under way have ended, or cuts them off after `ms`. */
   drain(ms: number): Promise<void>
 }
 
@@ -296,6 +298,8 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
 
   /** Answers what is no request; Node has made no response for it. */
   function noRequest(socket: Client, refusal: Refusal): void {
+    // Threads relay requests alone: this is somebody else.
+    if (tools.relayed !== undefined) return void socket.destroy()
     tools.refused(socket.peer?.address ?? '', refusal)
     socket.write(
       `HTTP/1.1 ${refusal.status} ${refusal.message}\r\nContent-Type: application/json\r\nContent-Length: ${refusal.json.length}\r\nx-svc-error: ${refusal.code}\r\nConnection: close\r\n\r\n${refusal.json}`,
@@ -314,6 +318,15 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     })
   }
 
+  function stopListening(): void {
+    if (draining) return
+    ending = true
+    draining = true
+    server.close()
+    // A head that is not complete is no request under way: whoever sends one does not hold up the stop.
+    for (const socket of sockets) if (socket.exchange === null) lingerOn(socket)
+  }
+
   return {
     async listen(port, address, how = 'alone') {
       await bind({ port, host: address === '' ? undefined : address, reusePort: how === 'shared' })
@@ -323,12 +336,9 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     announceEnd() {
       ending = true
     },
+    stopListening,
     async drain(ms) {
-      ending = true
-      draining = true
-      server.close()
-      // A head that is not complete is no request under way: whoever sends one does not hold up the stop.
-      for (const socket of sockets) if (socket.exchange === null) lingerOn(socket)
+      stopListening()
       if (sockets.size === 0) return
       await new Promise<void>(resolve => {
         const cancel = tools.clock.after(ms, () => {

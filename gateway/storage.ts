@@ -36,6 +36,8 @@ export interface Storage {
   readonly gathered: Gathered | null
   /** Null: nothing lies there. */
   readonly link: RedisLink | null
+  /** What fails of counters outside of the process, by thread (0: this one); the probes' `counters` is made of it. */
+  readonly failures: Map<number, string>
   /** How what lies elsewhere stands, for the probes; it changes by itself. */
   readonly parts: Record<string, Part>
 }
@@ -63,14 +65,31 @@ export async function openStorage(given: StorageGiven, opened: (() => unknown)[]
   })
   opened.push(() => changes.close())
   const parts: Record<string, Part> = {}
+  const failures = new Map<number, string>()
   const { max_entries: maxEntries } = ofCounters
   const isShared = ofCounters.type === 'redis'
   const all = !isShared && given.threads > 0 ? gathered({ clock, random, maxEntries, store }) : null
   const counters =
     link === null || !isShared
       ? await openMemory(given, store, all, opened)
-      : await openShared(given, store, link, parts, opened)
-  return { store, changes, counters, gathered: all, link, parts }
+      : await openShared(given, store, link, failure => noteFailure(failures, 0, failure), opened)
+  if (isShared) {
+    const isNeeded = settings.gateway.counters_failure === 'refuse'
+    const get = () => part(failureOf(failures, 1 + given.threads), clock, isNeeded)
+    Object.defineProperty(parts, 'counters', { enumerable: true, get })
+  }
+  return { store, changes, counters, gathered: all, link, failures, parts }
+}
+
+/** @param failure null: nothing fails any more */
+export function noteFailure(failures: Map<number, string>, thread: number, failure: string | null): void {
+  if (failure === null) failures.delete(thread)
+  else failures.set(thread, failure)
+}
+
+function failureOf(failures: ReadonlyMap<number, string>, threads: number): string | null {
+  const [first = null] = failures.values()
+  return first === null || failures.size === threads ? first : `${failures.size} of ${threads} threads: ${first}`
 }
 
 async function openMemory(
@@ -88,29 +107,27 @@ async function openMemory(
 
 /**
  * Counters outside of the process for a thread beside the main one: over a connection and with leases of its own.
- * `opened`: as `openStorage`.
+ * `status` is told what fails of them, null: nothing any more. `opened`: as `openStorage`.
  */
 export async function openCounters(
   given: Omit<StorageGiven, 'threads'>,
   store: Store,
+  status: (failure: string | null) => void,
   opened: (() => unknown)[]
 ): Promise<Counters> {
   const link = await openRedis(given.settings.storage.counters, given)
   opened.push(() => link.close())
-  return openShared(given, store, link, {}, opened)
+  return openShared(given, store, link, status, opened)
 }
 
 async function openShared(
   given: Omit<StorageGiven, 'threads'>,
   store: Store,
   link: RedisLink,
-  parts: Record<string, Part>,
+  status: (failure: string | null) => void,
   opened: (() => unknown)[]
 ): Promise<Counters> {
   const { settings, clock, log, random } = given
-  const isNeeded = settings.gateway.counters_failure === 'refuse'
-  let failure: string | null = null
-  Object.defineProperty(parts, 'counters', { enumerable: true, get: () => part(failure, clock, isNeeded) })
   const ledger: Ledger = new Ledger({
     counters: { dump: limit => shared.dump(limit), restore: states => shared.restore(states) },
     ...{ store, clock, log, of: 'all' }
@@ -121,10 +138,7 @@ async function openShared(
     remote,
     // While Redis is away.
     local: countersMemory({ clock, random, maxEntries: settings.storage.counters.max_entries }),
-    ...{ clock, log, settings: settings.gateway, kept: ledger },
-    status(now) {
-      failure = now
-    }
+    ...{ clock, log, settings: settings.gateway, kept: ledger, status }
   })
   await ledger.start()
   opened.push(() => ledger.stop())

@@ -35,8 +35,11 @@ export interface Call {
   header(name: string): string | null
   /** Value of `$svc_context.…` or `$svc_meta.…`, by its whole name without the dollar sign; '' where absent. */
   variable(name: string): string
-  /** Charges `count` messages or bytes to the key's quota; false: it is used up. */
-  charge(count: number): boolean | Promise<boolean>
+  /**
+   * Charges `count` messages or bytes to the key's quota: what is left then, Infinity without one. Below 0: not so many were
+   * left, and nothing is covered. Rejected: nobody could tell. It does not throw.
+   */
+  charge(count: number): number | Promise<number>
   /** A whole answer through the API's own heads (CORS, rate-limit headers). `body` null: none. */
   answer(status: number, pairs: string[], body: Buffer | null): void
   refuse(what: No): void

@@ -25,10 +25,13 @@ const LONGEST = [
 ]
 /** Slow files that bound no time: as many at once as quick ones. */
 const TIMELESS = [
-  'test/process/kill.slow.test.ts',
   'test/streams/gateways.slow.test.ts',
+  'test/process/kill.slow.test.ts',
+  'test/process/readmeProcesses.slow.test.ts',
+  'test/threads/threads.slow.test.ts',
   'test/store/postgresProcess.slow.test.ts',
-  'test/proxy/upgrade.slow.test.ts'
+  'test/proxy/upgrade.slow.test.ts',
+  'test/counters/countersRedis.slow.test.ts'
 ]
 const root = join(import.meta.dirname, '..')
 

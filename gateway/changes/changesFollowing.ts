@@ -6,7 +6,7 @@ import { changesLocal } from './changesLocal.ts'
 import { follower, type Told } from './follower.ts'
 
 export interface FollowingGiven {
-  readonly store: Pick<Store, 'sequence' | 'since'>
+  readonly store: Pick<Store, 'sequence' | 'since' | 'stand'>
   readonly clock: Clock
   readonly log: Log
   /** Absent: the store is asked more often. */
@@ -54,7 +54,8 @@ const ways: Record<NonNullable<FollowingGiven['holds']>, { kinds: readonly Kind[
 /**
  * Changes of all processes that share a store: this process's own at once, the others' by asking the store for its
  * sequence, several times a second and when the bell rings. While the store is away nothing is told, until `maxStaleMs`
- * have passed: then keys and users are no longer believed. Afterwards it goes on where it stood.
+ * have passed: then keys and users are no longer believed. Afterwards, and when another server answers for the store,
+ * everything is void, for writes may be lost there.
  * @throws Unavailable when the store cannot be asked where it stands
  */
 export async function changesFollowing(given: FollowingGiven): Promise<Changes> {
@@ -76,13 +77,14 @@ export async function changesFollowing(given: FollowingGiven): Promise<Changes> 
 
   return {
     async publish(changes) {
+      const { voids } = following
       const mine = (changes ?? []).filter(({ kind }) => way.kinds.includes(kind))
       const newest = mine.reduce((most, { sequence }) => Math.max(most, sequence), 0)
       try {
         await onto.publish(changes)
         // Only now: what a listener could not take over is told again.
         for (const { kind, id, sequence } of mine)
-          if (sequence > following.position) own.set(nameOf(kind, id), sequence)
+          if (sequence > following.position && following.voids === voids) own.set(nameOf(kind, id), sequence)
       } finally {
         if (newest > 0) bell?.ring(newest)
       }

@@ -1,11 +1,11 @@
 import type { Clock, Log } from '../../config/world.ts'
-import type { Change, Kind, Sequence, Store } from '../store/store.ts'
+import type { Change, Kind, Sequence, Stand, Store } from '../store/store.ts'
 import type { Bell } from './bell.ts'
 
 export type Told = readonly Change[] | null
 
 export interface FollowerGiven {
-  readonly store: Pick<Store, 'sequence' | 'since'>
+  readonly store: Pick<Store, 'sequence' | 'since' | 'stand'>
   readonly clock: Clock
   readonly log: Log
   readonly bell: Bell | undefined
@@ -18,13 +18,15 @@ export interface FollowerGiven {
   readonly stale: Told
   /** Resolves once it was taken over; what it rejects is told again. */
   tell(changes: Told): Promise<void>
-  /** All changes up to there were told. */
+  /** All changes up to there were told; infinite: sequences of before say nothing any more. */
   passed(position: Sequence): void
 }
 
 export interface Follower {
   /** How far the store was read. */
   readonly position: Sequence
+  /** How often everything was void. */
+  readonly voids: number
   /** Ends after what is being told. */
   close(): Promise<void>
 }
@@ -41,7 +43,12 @@ const MOST_CHANGES = 50_000
 export async function follower(given: FollowerGiven): Promise<Follower> {
   const { store, clock, log, bell, maxStaleMs, kinds, lost, stale, tell } = given
   const lookMs = bell === undefined ? LOOK_MS : LOOK_WITH_BELL_MS
-  let position = await store.sequence()
+  const stand = async (): Promise<Stand> =>
+    store.stand === undefined ? { sequence: await store.sequence(), origin: '' } : store.stand()
+  let { sequence: position, origin } = await stand()
+  let voids = 0
+  /** The store could not be asked: it may have lost writes meanwhile, and made others with the same sequences. */
+  let isVoid = false
   let looking: Promise<void> | null = null
   let lookedAt = Number.NEGATIVE_INFINITY
   let heardAt = clock.now()
@@ -85,15 +92,32 @@ export async function follower(given: FollowerGiven): Promise<Follower> {
     telling.add(told)
   }
 
+  /** What is new; null: nobody can say. */
+  async function readOn(): Promise<{ now: Stand; changes: Told }> {
+    try {
+      // Asked first: what `since` leaves out, as nobody watches its kind, is passed all the same.
+      const now = await stand()
+      // Of a store that was empty nothing can be lost.
+      const isOther = now.origin !== origin && position > 0
+      if (isOther && !isVoid) log.warn('the store was restarted or is another: everything is read anew')
+      isVoid ||= isOther
+      if (isVoid || isStale) return { now, changes: null }
+      const changes = now.sequence === position ? [] : await store.since(position, kinds)
+      if (changes === null || changes.length > MOST_CHANGES)
+        log.warn('documents changed beyond what can be told: everything is read anew', {
+          position,
+          newest: now.sequence
+        })
+      return { now, changes }
+    } catch (cause) {
+      isVoid = true
+      throw cause
+    }
+  }
+
   async function look(): Promise<void> {
-    // Asked first: what `since` leaves out, as nobody watches its kind, is passed all the same.
-    const newest = await store.sequence()
-    let changes: readonly Change[] | null = []
-    // It may be another than before: who was away for so long does not trust its numbers.
-    if (isStale) changes = null
-    else if (newest !== position) changes = await store.since(position, kinds)
+    const { now, changes } = await readOn()
     if (changes === null || changes.length > MOST_CHANGES) {
-      if (!isStale) log.warn('documents changed beyond what can be told: everything is read anew', { position, newest })
       if (lost === null) isAllDue = true
       else await tell(lost)
     } else if (changes.length > 0) {
@@ -101,8 +125,11 @@ export async function follower(given: FollowerGiven): Promise<Follower> {
       if (quick.length > 0) await tell(quick)
       for (const one of changes) if (one.kind === 'api') due.set(one.id, one)
     }
-    position = Math.max(newest, changes?.at(-1)?.sequence ?? 0)
-    given.passed(position)
+    position = Math.max(now.sequence, changes?.at(-1)?.sequence ?? 0)
+    origin = now.origin
+    isVoid = false
+    if (changes === null) voids++
+    given.passed(changes === null ? Number.POSITIVE_INFINITY : position)
     tellDue()
   }
 
@@ -159,6 +186,9 @@ export async function follower(given: FollowerGiven): Promise<Follower> {
   return {
     get position() {
       return position
+    },
+    get voids() {
+      return voids
     },
     async close() {
       isClosed = true

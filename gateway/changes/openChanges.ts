@@ -8,9 +8,9 @@ import { changesRedis } from './changesRedis.ts'
 
 export interface OpenChangesGiven {
   /** Where documents lie, if other processes write there too; null: they are this process's alone. */
-  readonly documents: Pick<Store, 'sequence' | 'since'> | null
+  readonly documents: Pick<Store, 'sequence' | 'since' | 'stand'> | null
   /** Where keys lie, if elsewhere; null: with the documents. */
-  readonly keys: Pick<Store, 'sequence' | 'since'> | null
+  readonly keys: Pick<Store, 'sequence' | 'since' | 'stand'> | null
   /** Null: there is no Redis, so stores are asked more often. */
   readonly link: Pick<RedisLink, 'prefix' | 'publish' | 'subscribe'> | null
   /** `storage.documents.max_stale`, in milliseconds. */

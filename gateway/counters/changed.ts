@@ -1,19 +1,20 @@
-import { type Charge, type CounterState, charge, type Words } from './counters.ts'
+import { type Charge, type CounterState, type Words, wordsOf } from './counters.ts'
 import type { Lock } from './lock.ts'
 import { COUNT, changedBy, END, KIND, kindOf, QUOTA, type Records } from './records.ts'
 
-/** Makes a charge of an id alone, so that all that is looked up has one shape. */
-const any = { kind: 'quota', algorithm: 'bucket', allowed: 1, perMs: 1, slope: null, countsRefused: false } as const
+/** Instead of a mark. */
+const ANY = -1
 
 /**
- * What the ledger has yet to learn: quotas that changed (each in the list of one thread, whose mark the record bears), and
- * ids that this thread was told to forget.
+ * What the ledger has yet to learn: quotas that changed (each in the list of one thread, whose mark the record bears), ids
+ * that this thread was told to forget, and what it adopted.
  */
 export function changedQuotas(records: Records, lock: Lock | null, owner: number) {
   const { whole, real } = records
   const mark = changedBy(owner)
   let changed: Charge[] = []
   const forgotten = new Map<string, Words>()
+  const adopted = new Map<string, Words>()
 
   /** This thread has just set its mark on it. */
   function list(limit: Charge): void {
@@ -30,8 +31,12 @@ export function changedQuotas(records: Records, lock: Lock | null, owner: number
   }
 
   function noteForgotten(id: string, words: Words): void {
-    if (forgotten.size >= records.most) forgotten.delete(forgotten.keys().next().value!)
-    forgotten.set(id, words)
+    note(forgotten, id, words)
+  }
+
+  function note(all: Map<string, Words>, id: string, words: Words): void {
+    if (all.size >= records.most) all.delete(all.keys().next().value!)
+    all.set(id, words)
   }
 
   function dump(limit: number): CounterState[] {
@@ -42,7 +47,14 @@ export function changedQuotas(records: Records, lock: Lock | null, owner: number
       const state = stateOf(id, words, QUOTA)
       if (state !== null) states.push(state)
       // Counted again since: it comes with the changed ones.
-      else if (!isCounted(words)) states.push({ id, count: 0, renews: 0 })
+      else if (stateOf(id, words, ANY) === null) states.push({ id, count: 0, renews: 0 })
+    }
+    for (const [id, words] of adopted) {
+      if (states.length >= limit) return states
+      adopted.delete(id)
+      // Whatever mark it bears: one that is charged all the time never bears none. Its own comes off, so that it comes once.
+      const state = stateOf(id, words, mark) ?? stateOf(id, words, ANY)
+      if (state !== null) states.push(state)
     }
     let i = 0
     for (; i < changed.length && states.length < limit; i++) {
@@ -53,40 +65,21 @@ export function changedQuotas(records: Records, lock: Lock | null, owner: number
     return states
   }
 
-  /** The newest state of a record of exactly this kind and mark, which it then bears no more. */
-  function stateOf(id: string, words: Words, kind: number): CounterState | null {
+  /** The newest state of a quota that bears this mark, and then no more; `ANY`: whichever it bears, which stays. */
+  function stateOf(id: string, words: Words, wanted: number): CounterState | null {
     lock?.enter()
     const number = records.find(words)
-    const is = whole[number * 16 + KIND] === kind
+    const kind = whole[number * 16 + KIND]!
+    const is = wanted === ANY ? (kind & kindOf) === QUOTA : kind === wanted
     const count = real[number * 8 + COUNT]!
     const end = real[number * 8 + END]!
-    if (is) whole[number * 16 + KIND] = QUOTA
+    if (is && wanted !== ANY) whole[number * 16 + KIND] = QUOTA
     lock?.leave()
     return is ? { id, count, renews: end === Infinity ? 0 : end } : null
   }
 
-  function isCounted(words: Words): boolean {
-    lock?.enter()
-    const is = (whole[records.find(words) * 16 + KIND]! & kindOf) === QUOTA
-    lock?.leave()
-    return is
-  }
-
   function adopt(states: readonly CounterState[]): void {
-    for (const { id, count } of states) {
-      const limit = charge(id, any)
-      if (count === 0) {
-        noteForgotten(id, limit)
-        continue
-      }
-      lock?.enter()
-      const w = records.find(limit) * 16
-      // One that bears a mark again comes with that thread's next dump.
-      const is = whole[w + KIND] === QUOTA
-      if (is) whole[w + KIND] = mark
-      lock?.leave()
-      if (is) list(limit)
-    }
+    for (const { id, count } of states) note(count === 0 ? forgotten : adopted, id, wordsOf(id))
   }
 
   return { mark, list, noteForgotten, dump, adopt }

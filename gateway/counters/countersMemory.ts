@@ -52,8 +52,8 @@ export interface CountersMemory extends Counters {
    */
   dump(limit?: number): readonly CounterState[]
   /**
-   * Takes over what another thread dumped: it comes with this thread's next dump, in the state of that time, so that one
-   * thread alone writes the ledger and what was forgotten since stays forgotten.
+   * Takes over what another thread dumped: it comes with this thread's next dumps, in the state of that time, whoever has
+   * charged it since: so one thread alone writes the ledger, and what was forgotten since stays forgotten.
    */
   adopt(states: readonly CounterState[]): void
   restore(states: readonly CounterState[]): void

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
-import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Invalid } from '../../config/validate.ts'
 import { parseJson, parseYaml } from '../../config/yaml.ts'
+import type { Files } from './files.ts'
 
 /** API documents in a folder (`gateway.app_path`). */
 
@@ -18,10 +18,11 @@ export interface ApiFile {
 }
 
 /** Paths of its documents, sorted; '' has none. What is wrong is added to `faults`. */
-export async function filesOf(folder: string, faults: string[]): Promise<string[]> {
+export async function filesOf(files: Files, folder: string, faults: string[]): Promise<string[]> {
   if (folder === '') return []
   try {
-    const names = await readdir(folder)
+    const names = await files.names(folder)
+    if (names === null) throw new Error('is no folder')
     return names
       .filter(name => /^[^.].*\.(?:json|ya?ml)$/.test(name))
       .sort()
@@ -33,14 +34,17 @@ export async function filesOf(folder: string, faults: string[]): Promise<string[
 }
 
 /** What `read` makes of a file; null, and the faults are added to `faults`. */
-export async function readApiFile<T>(file: string, faults: string[], read: (given: ApiFile) => T): Promise<T | null> {
+export async function readApiFile<T>(
+  files: Files,
+  file: string,
+  faults: string[],
+  read: (given: ApiFile) => T
+): Promise<T | null> {
   try {
-    const { size, mtimeMs } = await stat(file)
-    if (size > MAX_FILE) throw new Error(`is longer than ${MAX_FILE} bytes`)
-    const text = await readFile(file, 'utf8')
+    const { text, updated } = await files.read(file, MAX_FILE)
     return read({
       stamp: createHash('sha256').update(text).digest('hex'),
-      updated: Math.floor(mtimeMs),
+      updated,
       document: () => (file.endsWith('.json') ? parseJson(text, 'exact') : parseYaml(text, 'exact'))
     })
   } catch (cause) {

@@ -118,10 +118,13 @@ export class Ledger {
 
   async #write(): Promise<void> {
     try {
-      for (;;) {
+      for (let isLast = false; !isLast; ) {
         // What a failing store does not take stays in the counters, but for one batch.
         if (this.#unsaved.size < BATCH) {
-          for (const state of await this.#counters.dump(BATCH)) this.#unsaved.set(state.id, state)
+          const dumped = await this.#counters.dump(BATCH)
+          for (const state of dumped) this.#unsaved.set(state.id, state)
+          // What is counted while this is written waits for the next turn: under load there is always something.
+          isLast = dumped.length < BATCH
         }
         const states = [...this.#unsaved.values()]
         if (states.length === 0) break

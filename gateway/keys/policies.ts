@@ -1,10 +1,10 @@
-import { readdir, readFile, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
 import type { Key } from '../../config/shape/key.ts'
 import { Policy } from '../../config/shape/policy.ts'
 import { Invalid } from '../../config/validate.ts'
 import { parseJson, parseYaml } from '../../config/yaml.ts'
 import type { Changes } from '../changes/changes.ts'
+import { disk, type Files } from '../documents/files.ts'
 import type { Matching } from '../paths.ts'
 import type { Store } from '../store/store.ts'
 import { inlinePolicies, isPolicyId, partitionFault, policyIdText, readPolicy } from './check.ts'
@@ -109,10 +109,10 @@ export class Policies {
   }
 
   /** Reads the folder again and checks all of it; nothing counts before `take`. */
-  async read(): Promise<PolicyFiles> {
+  async read(files: Files = disk): Promise<PolicyFiles> {
     const faults: string[] = []
     const filed = new Map<string, Filed>()
-    for (const { file, given, id: name } of await this.#given(faults)) {
+    for (const { file, given, id: name } of await this.#given(files, faults)) {
       try {
         const policy = readPolicy(given, this.#matching)
         const id = policy.id || policy._id || name
@@ -121,7 +121,7 @@ export class Policies {
         if (partitions !== null) throw new Invalid([{ path: '/partitions', message: partitions }])
         const twin = filed.get(id)
         if (twin !== undefined) faults.push(`${file}: policy ${id} stands in ${twin.file} too`)
-        else if ((await this.#store.get('policy', id)) !== null)
+        else if (!files.areAccepted && (await this.#store.get('policy', id)) !== null)
           faults.push(`${file}: policy ${id} stands in the store too`)
         else
           filed.set(id, { file, policy: { ...policy, id, _id: policy._id || id, org_id: policy.org_id || 'default' } })
@@ -147,12 +147,11 @@ export class Policies {
     this.#stop()
   }
 
-  async #given(faults: string[]): Promise<{ file: string; id: string; given: unknown }[]> {
+  async #given(files: Files, faults: string[]): Promise<{ file: string; id: string; given: unknown }[]> {
     if (this.#path === '') return []
     try {
-      const isFolder = (await stat(this.#path)).isDirectory()
-      const names = isFolder ? (await readdir(this.#path)).filter(isPolicyFile).sort() : ['']
-      const all = await Promise.all(names.map(name => policiesIn(join(this.#path, name), faults)))
+      const names = (await files.names(this.#path))?.filter(isPolicyFile).sort() ?? ['']
+      const all = await Promise.all(names.map(name => policiesIn(files, join(this.#path, name), faults)))
       return all.flat()
     } catch (cause) {
       faults.push(`${this.#path}: ${(cause as Error).message}`)
@@ -166,10 +165,14 @@ function isPolicyFile(name: string): boolean {
 }
 
 /** A file holds one policy (its name is the id unless the policy says one), a list, or a map from ids to policies. */
-async function policiesIn(file: string, faults: string[]): Promise<{ file: string; id: string; given: unknown }[]> {
+async function policiesIn(
+  files: Files,
+  file: string,
+  faults: string[]
+): Promise<{ file: string; id: string; given: unknown }[]> {
   let content: unknown
   try {
-    const text = await readFile(file, 'utf8')
+    const { text } = await files.read(file)
     content = extname(file) === '.json' ? parseJson(text) : parseYaml(text)
   } catch (cause) {
     faults.push(`${file}: ${(cause as Error).message}`)

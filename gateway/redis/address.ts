@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 import { checkServerIdentity } from 'node:tls'
@@ -67,8 +68,23 @@ function tlsOf(caFile: string, hosts: Places['hosts']): ConnectionOptions {
     }
   }
   if (caFile === '') return tls
+  const ca = read(caFile)
+  if (!isCertificate(ca)) throw new Error('storage.counters.ca_file holds no certificate (PEM)')
+  return { ...tls, ca }
+}
+
+function isCertificate(text: string): boolean {
+  if (!/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/.test(text)) return false
   try {
-    return { ...tls, ca: readFileSync(caFile) }
+    return new X509Certificate(text).raw.length > 0
+  } catch {
+    return false
+  }
+}
+
+function read(caFile: string): string {
+  try {
+    return readFileSync(caFile, 'utf8')
   } catch (cause) {
     throw new Error(`storage.counters.ca_file cannot be read: ${(cause as NodeJS.ErrnoException).code ?? 'no file'}`)
   }

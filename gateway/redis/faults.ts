@@ -1,4 +1,5 @@
 export const notConnected = 'not connected'
+export const noAnswer = 'no answer'
 
 /** Why Redis did not do it, in one line; what it was asked is not told, as it may hold secrets. */
 export function causeOf(error: unknown): string {
@@ -15,6 +16,20 @@ export function causeOf(error: unknown): string {
 /** In words of ioredis. */
 const gone = /^(Connection is closed|Reached the max retries per request limit|None of startup nodes is available)/
 const neverSent = /^(Stream isn't writeable|Cluster isn't ready)/
+
+/** For whoever mixed up `redis://` and `rediss://`: neither side says so. */
+export function tlsHint(error: unknown, isTls: boolean): string {
+  const {
+    message = '',
+    code = '',
+    lastNodeError
+  } = error as { message?: string; code?: string; lastNodeError?: unknown }
+  if (lastNodeError) return tlsHint(lastNodeError, isTls)
+  const isMixedUp = isTls
+    ? /^(ETIMEDOUT|ECONNRESET|EPROTO)$|^ERR_SSL/.test(code)
+    : /^(ECONNRESET|EPIPE)$/.test(code) || message === noAnswer || /^Protocol error/.test(message)
+  return isMixedUp ? ' (does it speak TLS?)' : ''
+}
 
 /** Trying again changes nothing: the settings are wrong, or the user lacks rights. */
 export function isHopeless(error: unknown): boolean {
@@ -33,6 +48,6 @@ export function isHopeless(error: unknown): boolean {
       message
     ) ||
     /^ERR (This instance has cluster support disabled|DB index is out of range)/.test(message) ||
-    /CERT|SELF_SIGNED|UNABLE_TO_(VERIFY|GET)|ERR_TLS|ERR_SSL/.test(code)
+    /CERT|SELF_SIGNED|UNABLE_TO_(VERIFY|GET)|ERR_TLS|ERR_SSL|^EPROTO$/.test(code)
   )
 }

@@ -1,7 +1,8 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import type { Clock, Log } from '../../config/world.ts'
 import { type CountersSettings, type Places, placesOf } from './address.ts'
-import { causeOf, isHopeless, notConnected } from './faults.ts'
+import { causeOf, isHopeless, noAnswer, notConnected, tlsHint } from './faults.ts'
+import { logins } from './logins.ts'
 import type { RedisLink } from './redis.ts'
 import { scripts } from './scripts.ts'
 import { subscriptions } from './subscriptions.ts'
@@ -13,6 +14,7 @@ export interface OpenRedisTools {
 }
 
 const START_MS = 30_000
+const END_MS = 500
 
 /**
  * Connects, and resolves once Redis answers and is one that the gateway can use. An unreachable Redis is tried for 30
@@ -23,6 +25,9 @@ export async function openRedis(settings: CountersSettings, { clock, log }: Open
   const places = placesOf(settings)
   const options = optionsOf(places, clock)
   const commands = places.isCluster ? clusterOf(places, options) : new Redis({ ...places.hosts[0]!, ...options })
+  const quiet = logins(log)
+  if (commands instanceof Redis) quiet(commands)
+  else commands.on('+node', quiet)
   const listeners = new Set<(isConnected: boolean) => void>()
   let wasConnected = false
   const tell = () => {
@@ -33,13 +38,13 @@ export async function openRedis(settings: CountersSettings, { clock, log }: Open
   }
   for (const event of ['ready', 'close', 'end', 'reconnecting']) commands.on(event, tell)
   try {
-    await started(commands, clock)
+    await started(commands, clock, places.tls !== undefined)
     await checkVersion(commands, settings.key_prefix)
   } catch (cause) {
     commands.disconnect()
     throw new Error(`Redis (storage.counters): ${causeOf(cause)}`)
   }
-  const { subscribe, close } = subscriptions({ places, options, commands, clock, log })
+  const { subscribe, close } = subscriptions({ places, options, commands, clock, log, quiet })
 
   return {
     commands,
@@ -60,9 +65,15 @@ export async function openRedis(settings: CountersSettings, { clock, log }: Open
     async close() {
       close()
       if (commands.status === 'end') return
-      const ended = new Promise<void>(resolve => commands.once('end', resolve))
-      commands.disconnect()
-      await ended
+      await new Promise<void>(resolve => {
+        // One that waits for its next try ends without a word.
+        const cancel = clock.after(END_MS, resolve)
+        commands.once('end', () => {
+          cancel()
+          resolve()
+        })
+        commands.disconnect()
+      })
     }
   }
 }
@@ -122,19 +133,19 @@ function clusterOf({ hosts }: Places, options: RedisOptions): Cluster {
   return cluster
 }
 
-function started(commands: Redis | Cluster, clock: Clock): Promise<void> {
+function started(commands: Redis | Cluster, clock: Clock, isTls: boolean): Promise<void> {
   return new Promise((resolve, reject) => {
-    let last: unknown = new Error('no answer')
+    let last: unknown = new Error(noAnswer)
     const giveUp = clock.after(START_MS, () => {
       cancel()
-      reject(new Error(`${causeOf(last)}, for 30 seconds`))
+      reject(new Error(`${causeOf(last)}, for 30 seconds${tlsHint(last, isTls)}`))
     })
     const failed = (error: unknown) => {
       // "Not connected" says less than why.
       if (causeOf(error) !== notConnected) last = error
       if (!isHopeless(error)) return
       cancel()
-      reject(error)
+      reject(new Error(causeOf(error) + tlsHint(error, isTls)))
     }
     const ready = () => {
       cancel()

@@ -12,6 +12,8 @@ export interface SubscriptionsGiven {
   readonly commands: Redis | Cluster
   readonly clock: Clock
   readonly log: Log
+  /** For each connection that is made. */
+  readonly quiet: (redis: Redis) => void
 }
 
 const RETRY_MS = 250
@@ -21,7 +23,7 @@ const PING_MS = 1000
  * Channels of publish/subscribe on one connection of its own, which is made when the first is asked for. In a cluster any
  * node will do, as messages go to all; another one is taken each time.
  */
-export function subscriptions({ places, options, commands, clock, log }: SubscriptionsGiven) {
+export function subscriptions({ places, options, commands, clock, log, quiet }: SubscriptionsGiven) {
   const channels = new Map<string, Set<Listener>>()
   let redis: Redis | null = null
   let isClosed = false
@@ -42,6 +44,7 @@ export function subscriptions({ places, options, commands, clock, log }: Subscri
       autoResubscribe: false,
       retryStrategy: () => null
     })
+    quiet(fresh)
     redis = fresh
     fresh.on('error', () => {})
     fresh.on('ready', () => {

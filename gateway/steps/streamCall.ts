@@ -2,7 +2,7 @@ import type { Call } from '../../streams/call.ts'
 import type { No } from '../../streams/refusals.ts'
 import { answer, refuse } from '../answer.ts'
 import type { Api } from '../api.ts'
-import type { Charge, Counters } from '../counters/counters.ts'
+import type { Charge, Counters, Verdict } from '../counters/counters.ts'
 import type { Exchange, Waiter } from '../exchange.ts'
 import { type Refusal, refusal } from '../refusals.ts'
 import { withoutQuery } from '../values.ts'
@@ -107,11 +107,16 @@ export class StreamCall implements Call, Waiter {
     return name.startsWith(QUERY) && queries.includes(name.slice(QUERY.length))
   }
 
-  charge(count: number): boolean | Promise<boolean> {
+  charge(count: number): number | Promise<number> {
     const { limit } = this.x
-    if (limit === null || limit.quota < 0 || count < 1) return true
-    const verdict = this.#shared.counters.charge([limit.charges[limit.quota] as Charge], count)
-    return verdict instanceof Promise ? verdict.then(({ refused }) => refused < 0) : verdict.refused < 0
+    if (limit === null || limit.quota < 0 || count < 1) return Number.POSITIVE_INFINITY
+    try {
+      const verdict = this.#shared.counters.charge([limit.charges[limit.quota] as Charge], count)
+      return verdict instanceof Promise ? verdict.then(leftOf) : leftOf(verdict)
+    } catch (cause) {
+      // Known to be away, counters refuse without asking.
+      return Promise.reject(cause)
+    }
   }
 
   answer(status: number, pairs: string[], body: Buffer | null): void {
@@ -141,6 +146,10 @@ export class StreamCall implements Call, Waiter {
     this.#closed?.()
     this.#closed = null
   }
+}
+
+function leftOf({ refused, standings }: Verdict): number {
+  return refused < 0 ? standings[0]!.remaining : -1
 }
 
 const NO_PARAMS = Object.freeze({})

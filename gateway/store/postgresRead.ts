@@ -2,7 +2,7 @@ import { parseExact } from '../../config/exactJson.ts'
 import type { Row, Run } from './postgresPool.ts'
 import { blockSize } from './postgresSchema.ts'
 import { digestOf, everyOrg, fromText, toText } from './postgresText.ts'
-import type { Change, Document, Kind, Query, Sequence, Walk } from './store.ts'
+import type { Change, Document, Kind, Query, Sequence, Stand, Walk } from './store.ts'
 
 /** What a list selects: `contains` '' for all. */
 type Selection = Walk & Pick<Query, 'contains'>
@@ -183,4 +183,11 @@ export async function since(run: Run, sequence: Sequence, kinds: readonly Kind[]
 export async function newest(run: Run): Promise<Sequence> {
   const [row] = await run('SELECT sequence FROM svc_meta', [], 'sequence')
   return Number(row![0])
+}
+
+export async function stand(run: Run): Promise<Stand> {
+  // A database that was put back has another start of its server, or its table another number.
+  const text = "SELECT sequence, tableoid::text || ' ' || pg_postmaster_start_time() FROM svc_meta"
+  const [row] = await run(text, [], 'stand')
+  return { sequence: Number(row![0]), origin: row![1]! }
 }

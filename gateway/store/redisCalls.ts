@@ -8,7 +8,8 @@ import type { TextWrite } from './textWrite.ts'
 /**
  * What lies in Redis, all behind the name PREFIX:{store}, whose braces keep it in one slot of a cluster:
  *
- *     PREFIX:{store}                 hash: version, sequence, place (given out last), forgotten
+ *     PREFIX:{store}                 hash: version, sequence, place (given out last), forgotten,
+ *                                  born (the server's time when it was made)
  *     PREFIX:{store}:d:KIND:ID       a document: `place rev sequence org body`
  *     PREFIX:{store}:a:KIND          sorted set: ids of a kind by place
  *     PREFIX:{store}:o:KIND:ORG      the same of one organisation
@@ -37,7 +38,8 @@ const texts = {
   page: script('./redisPage.lua'),
   walk: script('./redisWalk.lua'),
   since: script('./redisSince.lua'),
-  settle: script('./redisSettle.lua')
+  settle: script('./redisSettle.lua'),
+  stand: script('./redisStand.lua')
 }
 
 /** Of a script. */
@@ -56,12 +58,16 @@ export function redisCalls(link: RedisLink, clock: Clock) {
   const walk = run(texts.walk, READ_MS)
   const since = run(texts.since, READ_MS)
   const settle = run(texts.settle, READ_MS)
+  const stand = run(texts.stand, READ_MS)
   const listOf = (kind: Kind, org: string | undefined) =>
     org === undefined ? `${base}:a:${kind}` : `${base}:o:${kind}:${encoded(org)}`
   const documentOf = (kind: Kind, id: string) => `${base}:d:${kind}:${id}`
 
   return {
     meta: (name: 'version' | 'sequence') => ended(() => link.commands.hget(base, name), READ_MS, clock),
+
+    /** See redisStand.lua. */
+    stand: () => stand([], []),
 
     async get<T>(kind: Kind, id: string): Promise<Document<T> | null> {
       const text = await ended(() => link.commands.get(documentOf(kind, id)), READ_MS, clock)

@@ -4,7 +4,7 @@
 -- ARGV: how many deletions are kept; then six of each write: kind, id, organisation, body ('' deletes), expected revision
 -- or '', 'count renews' of a count that is only raised or ''
 local base = KEYS[1]
-local meta = redis.call('HMGET', base, 'sequence', 'place')
+local meta = redis.call('HMGET', base, 'sequence', 'place', 'born')
 local sequence = tonumber(meta[1] or 0)
 local place = tonumber(meta[2] or 0)
 
@@ -80,6 +80,13 @@ if not changes then
 end
 sequence = sequence + 1
 
+local born
+if not meta[3] then
+  -- Redis 5 and 6 write nothing after asking for the time, unless effects are replicated.
+  if redis.replicate_commands then redis.replicate_commands() end
+  born = table.concat(redis.call('TIME'), '.')
+end
+
 -- What goes into sorted sets and out of them, by their names: a call for many is much faster than a call for each.
 local added, removed = {}, {}
 local function add(list, score, member)
@@ -128,6 +135,7 @@ end
 each('ZREM', removed)
 each('ZADD', added)
 redis.call('HSET', base, 'version', '1', 'sequence', text(sequence), 'place', text(place))
+if born then redis.call('HSET', base, 'born', born) end
 if added[base .. ':x'] then
   local over = redis.call('ZCARD', base .. ':x') - tonumber(ARGV[1])
   if over > 0 then

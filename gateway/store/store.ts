@@ -136,6 +136,15 @@ export interface Change {
   readonly deleted: boolean
 }
 
+export interface Stand {
+  readonly sequence: Sequence
+  /**
+   * Another text once another server may answer (restarted, promoted, emptied, put back): writes that were read before may
+   * be lost there, and their sequences be given out a second time.
+   */
+  readonly origin: string
+}
+
 /** So many deletions are remembered at most; see `Store.since`. */
 export const deletionsKept = 100_000
 
@@ -169,6 +178,8 @@ export interface Store {
   since(sequence: Sequence, kinds?: readonly Kind[]): Promise<readonly Change[] | null>
   /** The newest sequence: every commit up to it is visible to whoever asks `since` afterwards. */
   sequence(): Promise<Sequence>
+  /** As `sequence`, for who follows changes. Absent: acknowledged writes cannot get lost while this process runs. */
+  stand?(): Promise<Stand>
   /** Ends after what was acknowledged is safe; what is under way ends or is Unavailable, as is everything afterwards. */
   close(): Promise<void>
 }

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock, Log } from '../../config/world.ts'
 import { openPool, type Row, type Run } from './postgresPool.ts'
-import { documentOf, get, lengthOf, newest, page, type Slice, since, start, walk } from './postgresRead.ts'
+import { documentOf, get, lengthOf, newest, page, type Slice, since, stand, start, walk } from './postgresRead.ts'
 import { openSchema } from './postgresSchema.ts'
 import { commitGroup } from './postgresWrite.ts'
 import {
@@ -164,6 +164,10 @@ export async function storePostgres({ url, poolSize, clock, log }: PostgresOptio
 
     async sequence() {
       return short(newest)
+    },
+
+    async stand() {
+      return short(stand)
     },
 
     async close() {

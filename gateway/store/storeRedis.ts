@@ -41,6 +41,10 @@ export async function storeRedis({ link, clock, log }: RedisOptions): Promise<St
   await warn(link, log)
   const long = turnstile(longLists)
   let open = true
+  let connections = 0
+  const stop = link.onConnected(isConnected => {
+    if (isConnected) connections++
+  })
   const mustBeOpen = () => {
     if (!open) throw new Unavailable('the store is closed')
   }
@@ -85,8 +89,15 @@ export async function storeRedis({ link, clock, log }: RedisOptions): Promise<St
       return Number((await calls.meta('sequence')) ?? 0)
     },
 
+    async stand() {
+      mustBeOpen()
+      const [sequence, origin] = await calls.stand()
+      return { sequence: Number(sequence), origin: `${origin} ${connections}` }
+    },
+
     async close() {
       open = false
+      stop()
     }
   }
 }

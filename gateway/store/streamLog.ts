@@ -1,6 +1,13 @@
 import type { Position } from '../../streams/broker.ts'
-import type { DurableLog, Kept, KeptGroup, KeptSegment, KeptTopic } from '../../streams/brokers/durableLog.ts'
-import type { Store, Write } from './store.ts'
+import {
+  type DurableLog,
+  type Kept,
+  type KeptGroup,
+  type KeptSegment,
+  type KeptTopic,
+  NotWritten
+} from '../../streams/brokers/durableLog.ts'
+import { Full, type Store, type Write } from './store.ts'
 
 /**
  * The log of embedded brokers in the store. Its documents are of the "organisation" NAME of the broker, so that one broker's are
@@ -80,7 +87,11 @@ export function streamLog(store: Store): DurableLog {
       // Known again only when the store has taken it: after a failure nothing is, until `load`.
       const known = brokers.get(broker)!
       brokers.delete(broker)
-      await store.commit(writesOf(broker, known, what))
+      try {
+        await store.commit(writesOf(broker, known, what))
+      } catch (cause) {
+        throw cause instanceof Full ? new NotWritten(cause.message, { cause }) : cause
+      }
       brokers.set(broker, known)
     }
   }

@@ -5,7 +5,7 @@ import { type SharedCounters, sharedCounters } from '../counters/memory.ts'
 import { repair } from '../counters/repair.ts'
 import type { Store } from '../store/store.ts'
 
-/** What other threads have to tell the ledger, at most `limit` states. */
+/** What other threads have to tell the ledger, at most `limit` states of each. */
 export type Gather = (limit: number) => Promise<readonly CounterState[]>
 
 /** Counters in memory that several threads share, in the one that writes the ledger. */
@@ -36,7 +36,7 @@ export function gathered({ clock, random, maxEntries, store }: GatheredGiven): G
     forget: own.forget,
     restore: own.restore,
     async dump(limit = Infinity) {
-      // Among its own: what was forgotten here meanwhile stays forgotten.
+      // All of it at once: it then comes in the order and the slices of its own.
       if (from !== null) own.adopt(await from(limit))
       return own.dump(limit)
     },

@@ -1,6 +1,7 @@
 import { getHeapStatistics } from 'node:v8'
 import { Worker } from 'node:worker_threads'
 import type { Clock, Log } from '../../config/world.ts'
+import type { FilesRead } from '../documents/files.ts'
 import type { Change, Store } from '../store/store.ts'
 import { Calls, Gone } from './calls.ts'
 import { storeForThread } from './storeOfMain.ts'
@@ -8,6 +9,8 @@ import type { Given, LogLine, Question, Task } from './words.ts'
 
 /** A thread that takes longer to take over a change is of no use: it would hold up every write. */
 const CONFIRM_MS = 5_000
+/** It reads what the main thread has just read in far less. */
+const RELOAD_MS = 60_000
 /** As `--max-semi-space-size=16` gives the main thread. */
 const YOUNG_MB = 48
 
@@ -18,6 +21,8 @@ export interface MemberGiven {
   readonly log: Log
   /** Takes lines of its access log. */
   readonly access: (text: string) => void
+  /** What fails of its counters outside of the process; null: nothing any more. */
+  readonly onCounters: (failure: string | null) => void
   /** Called once. */
   readonly onEnd: () => void
 }
@@ -25,25 +30,22 @@ export interface MemberGiven {
 /** The main thread's end of one thread. */
 export class Member {
   readonly worker: Worker
-  /**
-   * Resolves with the faults of its first reading; rejects with `Gone` when it ends before. From then on it confirms
-   * changes: those before it reads by itself.
-   */
-  readonly loaded: Promise<readonly string[]>
+  /** Resolves after its first reading; rejects when that fails or it ends before. */
+  readonly loaded: Promise<void>
   readonly #calls: Calls<Task, Question>
   readonly #given: MemberGiven
   #state: 'starting' | 'serving' | 'ended' = 'starting'
-  #ended: () => void = () => {}
+  #hasLoaded: () => void = () => {}
+  #notLoaded: (cause: Error) => void = () => {}
 
   constructor(given: MemberGiven) {
     this.#given = given
     const { data, store, log, onEnd } = given
     const { number } = data
     const reader = storeForThread(store)
-    let hasLoaded: (faults: readonly string[]) => void
     this.loaded = new Promise((resolve, reject) => {
-      hasLoaded = resolve
-      this.#ended = () => reject(new Gone(`thread ${number} ended while it started`))
+      this.#hasLoaded = resolve
+      this.#notLoaded = reject
     })
     this.loaded.catch(() => {})
     this.worker = new Worker(new URL('./thread.ts', import.meta.url), {
@@ -56,9 +58,8 @@ export class Member {
     })
     this.#calls = new Calls<Task, Question>(this.worker, question => {
       switch (question.is) {
-        case 'loaded':
-          if (question.faults.length === 0) this.#state = 'serving'
-          return hasLoaded(question.faults)
+        case 'counters':
+          return given.onCounters(question.failure)
         case 'lines':
           return this.#lines(question.of, question.text)
         default:
@@ -73,7 +74,7 @@ export class Member {
     this.worker.on('exit', () => {
       this.#state = 'ended'
       this.#calls.end()
-      this.#ended()
+      this.#notLoaded(new Gone(`thread ${number} ended while it started`))
       reader.close()
       onEnd()
     })
@@ -85,6 +86,31 @@ export class Member {
 
   ask<T>(task: Task): Promise<T> {
     return this.#calls.ask(task)
+  }
+
+  /**
+   * Resolves once it serves what the main thread read, or no longer lives: one that cannot is ended, since it would go on
+   * with another state than all others. From the first time on it confirms changes: those before it reads by itself.
+   */
+  async load(files: FilesRead): Promise<void> {
+    const { clock, log, data } = this.#given
+    const cancel = clock.after(RELOAD_MS, () => {
+      log.error('the thread takes too long to read: it is ended', { thread: data.number })
+      void this.end()
+    })
+    try {
+      const faults = await this.ask<readonly string[]>({ is: 'load', files })
+      if (faults.length > 0) throw new Error(faults.join('; '))
+      if (this.#state === 'starting') this.#state = 'serving'
+      this.#hasLoaded()
+    } catch (cause) {
+      if (cause instanceof Gone) return
+      log.error('the thread cannot take over what was read: it is ended', { thread: data.number, cause: String(cause) })
+      this.#notLoaded(cause as Error)
+      await this.end()
+    } finally {
+      cancel()
+    }
   }
 
   /**

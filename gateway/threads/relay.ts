@@ -53,7 +53,7 @@ class Passing implements Waiter {
     const { req, res, upgrade, peer, method, bodyLength } = this.#x
     res.waiter = this
     req.socket.setKeepAlive(true, KEEP_ALIVE_MS)
-    const headers = [...relayPair(place, req.httpVersion, peer), ...without(HOP, req.rawHeaders)]
+    const headers = [...relayPair(place, req.httpVersion, res.shouldKeepAlive, peer), ...without(HOP, req.rawHeaders)]
     if (upgrade !== null) headers.push('Connection', 'Upgrade')
     else if (bodyLength === 0 && !BODILESS.has(method) && req.headers['content-length'] === undefined)
       headers.push('Content-Length', '0')
@@ -107,7 +107,11 @@ class Passing implements Waiter {
       if (req.complete || upgrade !== null) res.shouldKeepAlive = false
       else res.linger()
     }
-    res.writeHead(answer.statusCode!, answer.statusMessage!, without(HOP_OF_ANSWER, answer.rawHeaders))
+    const pairs = without(HOP_OF_ANSWER, answer.rawHeaders)
+    // Names the `Upgrade` that stands there too (RFC 9110 §7.8).
+    if (/\bupgrade\b/i.test(answer.headers.connection ?? ''))
+      pairs.push('Connection', res.shouldKeepAlive ? 'Upgrade' : 'Upgrade, close')
+    res.writeHead(answer.statusCode!, answer.statusMessage!, pairs)
     answer.pipe(res, { end: false })
     answer.once('end', () => {
       if (answer.rawTrailers.length > 0 && res.chunkedEncoding) res.addTrailers(pairsOf(answer.rawTrailers))

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Random } from '../../config/world.ts'
 import type { Peer } from '../exchange.ts'
 
@@ -18,6 +19,9 @@ const NAME = 'x-svc-relay'
 /** What it takes in a head beside what the client sent. */
 export const RELAY_HEAD_BYTES = 512
 export const RELAY_FIELDS = 4
+/** So many turns without a request, and those that threads had sent by then have come; at most so many in all. */
+const QUIET_TURNS = 4
+const MOST_TURNS = 10_000
 
 /** `opened` takes how it is removed. */
 export function relayPlace(random: Random, opened: (() => unknown)[]): RelayPlace {
@@ -30,20 +34,33 @@ export function relayPlace(random: Random, opened: (() => unknown)[]): RelayPlac
   return { path: join(folder, 'relay'), secret }
 }
 
-/** The pair that goes before all others: who asks, in which version. */
-export function relayPair({ secret }: RelayPlace, version: string, peer: Peer): [name: string, value: string] {
-  return [NAME, `${secret} ${version} ${peer.trusted ? 1 : 0} ${peer.secure ? 1 : 0} ${peer.address}`]
+/** The pair that goes before all others: who asks, in which version, and whether the connection may stay open. */
+export function relayPair(
+  { secret }: RelayPlace,
+  version: string,
+  stays: boolean,
+  peer: Peer
+): [name: string, value: string] {
+  return [NAME, `${secret} ${version} ${stays ? 1 : 0} ${peer.trusted ? 1 : 0} ${peer.secure ? 1 : 0} ${peer.address}`]
 }
 
-/**
- * Who really asked, of a request that a thread relayed; that pair leaves the request, which then is as the client sent it.
- * Null: no thread of ours sent it.
- */
-export function relayedPeer({ secret }: RelayPlace): (req: IncomingMessage, res: ServerResponse) => Peer | null {
+/** What threads relay to this one. */
+export interface Relayed {
+  /**
+   * Who really asked; that pair leaves the request, which then is as the client sent it. Null: no thread of ours sent it.
+   */
+  readonly peerOf: (req: IncomingMessage, res: ServerResponse) => Peer | null
+  /** Resolves when what threads have sent up to now has come. */
+  settled(): Promise<void>
+}
+
+export function relayed({ secret }: RelayPlace): Relayed {
   const own = Buffer.from(secret)
-  return (req, res) => {
+  let count = 0
+  const peerOf: Relayed['peerOf'] = (req, res) => {
+    count++
     const [name, value = ''] = req.rawHeaders
-    const [given = '', version, trusted, secure, address = ''] = value.split(' ')
+    const [given = '', version, stays, trusted, secure, address = ''] = value.split(' ')
     if (name !== NAME || given.length !== secret.length || !timingSafeEqual(Buffer.from(given), own)) return null
     // Both are made from the raw pairs when first asked for, by their count.
     delete req.headers[NAME]
@@ -54,8 +71,18 @@ export function relayedPeer({ secret }: RelayPlace): (req: IncomingMessage, res:
       req.httpVersionMinor = 0
       // As Node makes responses to such a request.
       res.useChunkedEncodingByDefault = false
-      res.shouldKeepAlive = false
+      res.shouldKeepAlive = stays === '1'
     }
     return { address, trusted: trusted === '1', secure: secure === '1' }
+  }
+  return {
+    peerOf,
+    async settled() {
+      for (let turn = 0, quiet = 0; turn < MOST_TURNS && quiet < QUIET_TURNS; turn++) {
+        const before = count
+        await nextTurn()
+        quiet = count === before ? quiet + 1 : 0
+      }
+    }
   }
 }

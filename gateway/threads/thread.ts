@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parentPort, workerData } from 'node:worker_threads'
 import { type Lines, linesTo } from '../../config/lines.ts'
 import { type Fields, type Log, systemClock } from '../../config/world.ts'
@@ -7,6 +8,7 @@ import { changesLocal } from '../changes/changesLocal.ts'
 import { compileRoute } from '../compile.ts'
 import type { CounterState } from '../counters/counters.ts'
 import { countersMemory } from '../counters/countersMemory.ts'
+import { accepted } from '../documents/files.ts'
 import { eventBus, logEvents } from '../events.ts'
 import { ANSWERED, type Route } from '../exchange.ts'
 import { isControl, isProbe } from '../inner.ts'
@@ -18,6 +20,9 @@ import { storeOfMain } from './storeOfMain.ts'
 import type { Given, LogLine, Question, Task } from './words.ts'
 
 /** A worker's entry: a data plane whose documents, writing and streams are the main thread's (`threads.ts`). */
+
+/** Until what was handed to the relay is on its way. */
+const PASSING_TURNS = 4
 
 const given = workerData as Given
 const settings = frozen(given.settings)
@@ -34,10 +39,11 @@ parentPort!.on('message', word => main.take(word))
 const events = eventBus(clock, log)
 const stopEvents = logEvents(events, clock, log)
 const closing: (() => unknown)[] = []
+const { promise: built, resolve: hasBuilt } = Promise.withResolvers<void>()
 const store = storeOfMain(main)
 const counters =
   given.counters === null
-    ? await openCounters({ settings, clock, log, random }, store, closing)
+    ? await openCounters({ settings, clock, log, random }, store, tellFailure, closing)
     : countersMemory({ clock, shared: given.counters, owner: given.number })
 const plane = dataPlane({
   settings,
@@ -60,7 +66,7 @@ const server = plane.server((x, normal) => {
   pass(x)
   return true
 })
-await main.ask({ is: 'loaded', faults: await plane.load() })
+hasBuilt()
 
 function perform(task: Task): unknown {
   switch (task.is) {
@@ -69,12 +75,14 @@ function perform(task: Task): unknown {
     case 'listen':
       // What was written while this thread started counts before its first request.
       return Promise.allSettled([...underWay]).then(() => server.listen(task.port, task.address, 'shared'))
-    case 'reload':
-      return plane.load()
+    case 'load':
+      return built.then(() => plane.load(accepted(task.files)))
     case 'dump':
       return counters.dump(task.limit)
     case 'announceEnd':
       return server.announceEnd()
+    case 'stopListening':
+      return stopListening()
     case 'drain':
       return drain(task.ms)
   }
@@ -86,6 +94,16 @@ function takeOver(list: Parameters<typeof changes.publish>[0]): Promise<void> {
   const end = () => void underWay.delete(taken)
   taken.then(end, end)
   return taken
+}
+
+async function stopListening(): Promise<void> {
+  server.stopListening()
+  // A connection to the main thread is there a turn after it was asked for, and what waits for it leaves then.
+  for (let turn = 0; turn < PASSING_TURNS; turn++) await nextTurn()
+}
+
+function tellFailure(failure: string | null): void {
+  main.ask({ is: 'counters', failure }).catch(() => {})
 }
 
 async function drain(ms: number): Promise<readonly CounterState[]> {

@@ -5,9 +5,9 @@ import type { Settings } from '../../config/settings.ts'
 import type { Clock, Log } from '../../config/world.ts'
 import type { Changes } from '../changes/changes.ts'
 import type { CounterState } from '../counters/counters.ts'
+import type { FilesRead } from '../documents/files.ts'
 import { type Part, part } from '../probes.ts'
 import type { Store } from '../store/store.ts'
-import { Gone } from './calls.ts'
 import type { Gathered } from './gathered.ts'
 import { Member } from './member.ts'
 import type { RelayPlace } from './relayed.ts'
@@ -22,6 +22,8 @@ const STEADY_MS = 30_000
 const FAREWELL_MS = 3_000
 /** A thread that is busy for longer dumps its counters the next time. */
 const DUMP_MS = 1_000
+/** One that is busy for longer may refuse a last request to a stream. */
+const STOP_LISTENING_MS = 1_000
 
 /** How many threads serve the data plane; 1: the main thread alone. */
 export function threadCount({ gateway: { workers } }: Settings): number {
@@ -40,19 +42,26 @@ export interface ThreadsGiven {
   readonly access: (text: string) => void
   /** Null: each thread opens its own, which lie outside of the process. */
   readonly counters: Gathered | null
+  /** What fails of a thread's counters outside of the process; null: nothing, or not any more. */
+  readonly onCounters: (thread: number, failure: string | null) => void
 }
 
 /** The threads that serve the data plane, as the main thread sees them. One that ends is started anew until `drain`. */
 export interface Threads {
   /**
+   * Each serves what the main thread has read, from now on also one that is started anew; first of all, and at each reload.
+   * Resolves when all that live do.
+   */
+  load(files: FilesRead): Promise<void>
+  /**
    * Resolves when each has read everything and listens on one port; 0: any free one.
    * @throws Error in one line: somebody listens there, or a thread could not read or start
    */
   listen(port: number, address: string): Promise<AddressInfo>
-  /** Each reads its folders anew; answers the faults, which kept its old state. */
-  reload(): Promise<readonly string[]>
   /** As `GatewayServer`. */
   announceEnd(): void
+  /** No new requests; resolves when those that came for the main thread are here, or on their way. */
+  stopListening(): Promise<void>
   /** As `GatewayServer`; then all have ended, and the next dump of the counters has what they counted last. */
   drain(ms: number): Promise<void>
   /** Threads that serve now. */
@@ -73,6 +82,8 @@ export function startThreads(given: ThreadsGiven): Threads {
   const { settings, count, changes, clock, log, counters } = given
   const slots = Array.from({ length: count }, (_, i): Slot => ({ number: i + 1, deaths: 0, cancel() {}, member: null }))
   let place: { port: number; address: string } | null = null
+  /** What the main thread serves; null: it has yet to read. */
+  let read: FilesRead | null = null
   let isEnding = false
   let isOver = false
   /** What threads dumped when nobody waited for it any more. */
@@ -92,12 +103,16 @@ export function startThreads(given: ThreadsGiven): Threads {
     const { number } = slot
     const data: Given = { number, settings: theirs, relay: given.relay, counters: counters?.shared ?? null }
     const bornAt = clock.now()
-    return new Member({ ...given, data, onEnd: () => ended(slot, bornAt) })
+    const onCounters = (failure: string | null) => given.onCounters(number, failure)
+    const member = new Member({ ...given, data, onCounters, onEnd: () => ended(slot, bornAt) })
+    if (read !== null) void member.load(read)
+    return member
   }
 
   function ended(slot: Slot, bornAt: number): void {
     slot.member = null
     counters?.ended(slot.number)
+    given.onCounters(slot.number, null)
     // Before all listen, `listen` tells.
     if (isOver || place === null) return
     if (clock.now() - bornAt >= STEADY_MS) slot.deaths = 0
@@ -112,8 +127,7 @@ export function startThreads(given: ThreadsGiven): Threads {
     const member = start(slot)
     slot.member = member
     try {
-      const faults = await member.loaded
-      if (faults.length > 0) throw new Error(faults.join('; '))
+      await member.loaded
       await member.ask({ is: 'listen', ...place! })
       if (isEnding) await member.ask({ is: 'announceEnd' })
       if (!isOver) log.info('thread serves again', { thread: slot.number })
@@ -149,23 +163,24 @@ export function startThreads(given: ThreadsGiven): Threads {
     for (const state of states) left.push(state)
   }
 
-  /** What the threads' counters dump, at most `limit`. */
+  /** What the threads' counters dump, at most `limit` each. */
   async function dump(limit: number): Promise<readonly CounterState[]> {
-    const each = Math.ceil(limit / count)
     const asked = members().map(member =>
-      within(member.ask<readonly CounterState[]>({ is: 'dump', limit: each }), DUMP_MS, keep)
+      within(member.ask<readonly CounterState[]>({ is: 'dump', limit }), DUMP_MS, keep)
     )
     for (const states of await Promise.all(asked)) keep(states ?? [])
-    const states = left.slice(0, limit)
-    left = left.slice(limit)
+    const states = left
+    left = []
     return states
   }
 
   return {
+    async load(files) {
+      read = files
+      if (!isOver) await Promise.all(slots.map(({ member }) => member?.load(files)))
+    },
     async listen(port, address) {
-      const faults = await Promise.all(slots.map(({ member, number }) => member?.loaded ?? gone(number)))
-      // All read the same, so all find the same.
-      if (faults[0]!.length > 0) throw new Error(faults[0]!.join('; '))
+      await Promise.all(slots.map(({ member, number }) => member?.loaded ?? gone(number)))
       // Again: meanwhile somebody may have come.
       await vacant(port, address)
       const [first, ...others] = members()
@@ -174,17 +189,15 @@ export function startThreads(given: ThreadsGiven): Threads {
       await Promise.all(others.map(member => member.ask({ is: 'listen', ...place! })))
       return bound
     },
-    async reload() {
-      const all = members().map(member =>
-        member
-          .ask<readonly string[]>({ is: 'reload' })
-          .catch(cause => (cause instanceof Gone ? [] : [(cause as Error).message]))
-      )
-      return [...new Set((await Promise.all(all)).flat())]
-    },
     announceEnd() {
       isEnding = true
       for (const member of members()) member.ask({ is: 'announceEnd' }).catch(() => {})
+    },
+    async stopListening() {
+      isOver = true
+      for (const { cancel } of slots) cancel()
+      const stopped = members().map(member => within(member.ask<void>({ is: 'stopListening' }), STOP_LISTENING_MS))
+      await Promise.all(stopped)
     },
     async drain(ms) {
       isOver = true

@@ -1,5 +1,6 @@
 import type { Settings } from '../../config/settings.ts'
 import type { SharedCounters } from '../counters/memory.ts'
+import type { FilesRead } from '../documents/files.ts'
 import type { Change, Kind, Query, Sequence, Walk } from '../store/store.ts'
 import type { RelayPlace } from './relayed.ts'
 
@@ -19,18 +20,20 @@ export type Task =
   | { readonly is: 'changes'; readonly changes: readonly Change[] | null }
   /** Answers its `AddressInfo`. */
   | { readonly is: 'listen'; readonly port: number; readonly address: string }
-  /** Answers the faults that keep the old state, or none. */
-  | { readonly is: 'reload' }
+  /** Reads everything, the folders out of this; answered once requests are served by it: the faults that keep the old state, or none. */
+  | { readonly is: 'load'; readonly files: FilesRead }
   /** Answers what the counters dump. */
   | { readonly is: 'dump'; readonly limit: number }
   | { readonly is: 'announceEnd' }
+  /** Answered when no more requests come, and those that came for the main thread are on their way. */
+  | { readonly is: 'stopListening' }
   /** Answered once no request is under way (cut off after `ms`) and nothing is left to write: what the counters dump. */
   | { readonly is: 'drain'; readonly ms: number }
 
 /** What a thread asks of the main thread. */
 export type Question =
-  /** It has read everything, or these faults kept it from that. */
-  | { readonly is: 'loaded'; readonly faults: readonly string[] }
+  /** What fails of its counters outside of the process; null: nothing any more. */
+  | { readonly is: 'counters'; readonly failure: string | null }
   /** Whole lines: of the access log as they are, of the log as `LogLine`s. */
   | { readonly is: 'lines'; readonly of: 'access' | 'log'; readonly text: string }
   | StoreQuestion

@@ -35,6 +35,9 @@ export interface Kept {
   readonly groups: readonly KeptGroup[]
 }
 
+/** A write that failed and left nothing: its messages may be sent again. */
+export class NotWritten extends Error {}
+
 export interface DurableLog {
   /**
    * Everything of the broker; segments of a partition in order of their offsets. Some of their records may lie below the topic's
@@ -45,7 +48,8 @@ export interface DurableLog {
   /**
    * All or nothing; when it resolves, it survives `kill -9`. Topics and groups replace what was kept of them, segments are
    * added. One call at a time for a broker.
-   * @throws Error: it is not known whether it was written. Then `load` comes before the next call
+   * @throws NotWritten; any other Error: it is not known whether it was written. After both `load` comes before the next
+   * call
    */
   write(broker: string, what: Kept): Promise<void>
 }

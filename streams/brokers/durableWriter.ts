@@ -2,7 +2,7 @@ import type { Clock } from '../../config/world.ts'
 import type { Position } from '../broker.ts'
 import { type Message, type Placed, sizeOf } from '../message.ts'
 import { Undelivered } from '../undelivered.ts'
-import type { DurableLog, Kept, KeptRecord, KeptSegment } from './durableLog.ts'
+import { type DurableLog, type Kept, type KeptRecord, type KeptSegment, NotWritten } from './durableLog.ts'
 import type { MemoryGroup } from './memoryGroup.ts'
 import type { MemoryLog } from './memoryLog.ts'
 import type { MemoryTopic } from './memoryTopic.ts'
@@ -149,7 +149,8 @@ export class DurableWriter {
       if (what.topics.length + what.segments.length + what.groups.length > 0) await this.#log.write(this.#broker, what)
     } catch (cause) {
       this.#isHeld = true
-      const error = new Undelivered('unknown', `the durable log failed: ${(cause as Error).message}`, { cause })
+      const reason = cause instanceof NotWritten ? 'unavailable' : 'unknown'
+      const error = new Undelivered(reason, `the durable log failed: ${(cause as Error).message}`, { cause })
       for (const call of calls) this.#reject(call, error)
       for (const waiter of [...waiters, ...this.#waiters]) waiter.reject(error)
       this.#waiters = []

@@ -108,7 +108,8 @@ export class EventStream extends EndlessAnswer {
       this.#hasPlace = true
       return
     }
-    const cursor = this.seat!.cursor()
+    // The seat is past what the quota does not cover yet.
+    const cursor = this.isHolding ? null : this.seat!.cursor()
     if (cursor === null) return
     this.#hasPlace = true
     this.text(`id: ${cursor}\n\n`)

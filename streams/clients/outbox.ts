@@ -23,8 +23,8 @@ export class Outbox {
   readonly #socket: Duplex
   readonly #owner: Owner
   readonly #wheel: Wheel
-  readonly #mostBytes: number
-  readonly #mostMessages: number
+  /** Beyond this much it is full. */
+  readonly most: { readonly messages: number; readonly bytes: number }
   #first: Buffer | null = null
   #more: Buffer[] | null = null
   #taken = 0
@@ -39,8 +39,7 @@ export class Outbox {
     this.#socket = socket
     this.#owner = owner
     this.#wheel = wheel
-    this.#mostBytes = Math.max(1, Math.min(MOST_PENDING, queue.bytes))
-    this.#mostMessages = Math.max(1, queue.messages)
+    this.most = { messages: Math.max(1, queue.messages), bytes: Math.max(1, Math.min(MOST_PENDING, queue.bytes)) }
     this.#progressAt = wheel.now
   }
 
@@ -54,7 +53,7 @@ export class Outbox {
       this.#takenBytes += bytes.length
     }
     this.isFull =
-      this.#socket.writableLength + this.#takenBytes >= this.#mostBytes || this.#waiting >= this.#mostMessages
+      this.#socket.writableLength + this.#takenBytes >= this.most.bytes || this.#waiting >= this.most.messages
   }
 
   get isEmpty(): boolean {
@@ -114,7 +113,7 @@ export class Outbox {
   /** Room is back: at half of what fills it, so that a client does not come and go with each message. */
   regains(): boolean {
     const pending = this.#socket.writableLength + this.#takenBytes
-    if (pending > this.#mostBytes / 2 || this.#waiting >= this.#mostMessages) return false
+    if (pending > this.most.bytes / 2 || this.#waiting >= this.most.messages) return false
     this.isFull = false
     return true
   }

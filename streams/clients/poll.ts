@@ -121,11 +121,11 @@ export class Poll implements Client {
   #charge(): void {
     this.#stopWaiting()
     const { count } = this.#options
-    const answer = count === 'connection' ? true : this.#call.charge(this.#amount())
-    if (typeof answer === 'boolean') return this.#charged(answer)
+    const answer = count === 'connection' ? 0 : this.#call.charge(this.#amount())
+    if (typeof answer === 'number') return this.#charged(answer)
     answer.then(
-      isLeft => this.#charged(isLeft),
-      () => this.close('fault')
+      left => this.#charged(left),
+      () => this.#hasEnded || this.#refuse('fault')
     )
   }
 
@@ -137,9 +137,9 @@ export class Poll implements Client {
     return bytes
   }
 
-  #charged(isLeft: boolean): void {
+  #charged(left: number): void {
     if (this.#hasEnded) return
-    if (!isLeft) return this.#refuse('quota')
+    if (left < 0) return this.#refuse('quota')
     this.#why = 'answered'
     if (this.#asked.limit === 0) this.#one(this.#items[0]!)
     else this.#list()

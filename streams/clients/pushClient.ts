@@ -4,6 +4,7 @@ import type { Call } from '../call.ts'
 import { type Batch, type Client, type Ending, encoded, type Format, type Item, type Seat } from '../hub/hub.ts'
 import type { DeliveryOptions } from '../options.ts'
 import { closingMs, jittered } from './endings.ts'
+import { type Frame, Metered } from './metered.ts'
 import { Outbox } from './outbox.ts'
 import type { Watched, Wheel } from './wheel.ts'
 
@@ -52,9 +53,8 @@ export abstract class PushClient implements Client, Watched {
   /** With `ack: client`: the last message that it saw and has not acknowledged, and one behind it that it never sees. */
   #shown: string | null = null
   #unseen: string | null = null
-  /** The quota covers no more. */
-  #isSpent = false
-
+  /** Null: the quota counts connections alone. */
+  readonly #metered: Metered | null
   /** The head of the answer. */
   #isOut = false
   #endsAt: number
@@ -78,6 +78,7 @@ export abstract class PushClient implements Client, Watched {
     this.socket = call.upgrade?.socket ?? call.req.socket
     this.#about = about
     this.out = new Outbox(this.socket, options.queue, tools.wheel, this)
+    this.#metered = options.count === 'connection' ? null : new Metered(call, options.count, this.out.most, this)
     const { now } = tools.wheel
     this.sentAt = now
     this.#endsAt = options.maxAgeMs > 0 ? now + jittered(options.maxAgeMs, tools.random) : Number.POSITIVE_INFINITY
@@ -106,20 +107,38 @@ export abstract class PushClient implements Client, Watched {
     this.#isOut = true
     if (this.state === 'closing') return this.finish(this.#why as Ending)
     this.state = 'open'
-    if (this.#gapCursor !== null) this.#tellGap()
-    if (this.hasRoom()) this.seat!.ready()
+    this.#goOn()
   }
 
   hasRoom(): boolean {
-    return this.state === 'open' && !this.out.isFull && !this.#isSpent && this.isWritable()
+    return this.state === 'open' && !this.out.isFull && this.#metered?.hasRoom !== false && this.isWritable()
   }
 
   take(item: Item): void {
     const bytes = encoded(item, this.format)
+    if (this.#metered === null) this.#put(item.cursor, bytes)
     // Nothing behind what the quota does not cover: it goes back when the client leaves.
-    if (this.#isSpent || (bytes.length > 0 && !this.#covers(bytes.length))) return
-    if (this.options.ack === 'client') this.#expect(item.cursor, bytes.length > 0)
+    else if (this.#metered.passes(bytes, 1, item.cursor)) this.#put(item.cursor, bytes)
+  }
+
+  #put(cursor: string | null, bytes: Buffer): void {
+    if (this.options.ack === 'client') this.#expect(cursor, bytes.length > 0)
     this.out.add(bytes, 1)
+  }
+
+  /** Something was taken and waits for the quota. */
+  protected get isHolding(): boolean {
+    return this.#metered?.isEmpty === false
+  }
+
+  covered({ bytes, messages, cursor }: Frame): void {
+    if (messages > 0) this.#put(cursor, bytes)
+    else this.out.add(bytes, 0)
+  }
+
+  settled(): void {
+    this.flush()
+    this.#goOn()
   }
 
   #expect(cursor: string | null, isShown: boolean): void {
@@ -157,7 +176,7 @@ export abstract class PushClient implements Client, Watched {
 
   takeAll(batch: Batch): void {
     const { items } = batch
-    if (this.options.count === 'connection') this.out.add(batch.joined(this.format), items.length)
+    if (this.#metered === null) this.out.add(batch.joined(this.format), items.length)
     else for (let i = 0; i < items.length; i++) this.take(items[i]!)
   }
 
@@ -168,24 +187,8 @@ export abstract class PushClient implements Client, Watched {
       this.sentAt = this.tools.wheel.now
       out.send()
     }
-    if (this.#isSpent) this.close('quota')
-  }
-
-  /** Charges one message, or its bytes, to the key's quota (facts/streams R26). */
-  #covers(bytes: number): boolean {
-    const { count } = this.options
-    if (count === 'connection') return true
-    const answer = this.call.charge(count === 'message' ? 1 : bytes)
-    if (typeof answer === 'boolean') {
-      this.#isSpent = !answer
-      return answer
-    }
-    // What is being asked about is under way: what comes in this turn goes out beyond the quota.
-    answer.then(
-      isLeft => isLeft || this.close('quota'),
-      () => this.close('fault')
-    )
-    return true
+    const why = this.#metered?.ending ?? null
+    if (why !== null) this.close(why)
   }
 
   delivered(count: number): void {
@@ -196,7 +199,12 @@ export abstract class PushClient implements Client, Watched {
   }
 
   #regain(): void {
-    if (!this.out.isFull || !this.out.regains()) return
+    if (this.out.isFull && this.out.regains()) this.#goOn()
+  }
+
+  /** There may be room again. */
+  #goOn(): void {
+    if (!this.hasRoom()) return
     if (this.#gapCursor !== null) this.#tellGap()
     if (this.hasRoom()) this.seat!.ready()
   }
@@ -213,6 +221,8 @@ export abstract class PushClient implements Client, Watched {
     this.#missed = 0
     this.#gapCursor = null
     if (bytes === null) return
+    // Behind the messages that came before it.
+    if (this.#metered?.passes(bytes, 0, null) === false) return
     this.out.add(bytes, 0)
     this.flush()
   }
@@ -234,6 +244,7 @@ export abstract class PushClient implements Client, Watched {
     if (this.state === 'closing' || this.state === 'ended') return false
     this.state = 'closing'
     this.#why = why
+    this.#metered?.end('left')
     this.#closeBy = this.tools.wheel.now + closingMs(why, this.options.writeWaitMs)
     return this.#isOut
   }
@@ -242,6 +253,7 @@ export abstract class PushClient implements Client, Watched {
   ended(): void {
     if (this.state === 'ended') return
     this.state = 'ended'
+    this.#metered?.end('left')
     this.tools.wheel.delete(this)
     this.#leave!()
     this.#ended?.()
@@ -265,6 +277,7 @@ export abstract class PushClient implements Client, Watched {
   protected cut(why: Ending | 'silent'): void {
     if (this.state !== 'closing') this.#why = why
     this.state = 'closing'
+    this.#metered?.end('left')
     this.socket.destroy()
   }
 

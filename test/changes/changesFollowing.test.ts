@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import type { Bell } from '../../gateway/changes/bell.ts'
 import { anyOf } from '../../gateway/changes/changes.ts'
 import { changesFollowing, type FollowingGiven } from '../../gateway/changes/changesFollowing.ts'
-import { type Change, deletionsKept, type Kind, Unavailable } from '../../gateway/store/store.ts'
+import { type Change, deletionsKept, type Kind, type Store, Unavailable } from '../../gateway/store/store.ts'
 import { storeMemory } from '../../gateway/store/storeMemory.ts'
 import { changesContract } from '../contract/changes.ts'
 import { handClock } from '../helpers/clock.ts'
@@ -58,14 +58,17 @@ async function following(t: Test, given: Partial<FollowingGiven> = {}) {
   const documents = storeMemory()
   const asked: (readonly Kind[] | undefined)[] = []
   let isAway = false
+  let origin = 'first'
+  let present = documents
   const store = {
-    async sequence() {
+    sequence: () => present.sequence(),
+    async stand() {
       if (isAway) throw new Unavailable('away')
-      return documents.sequence()
+      return { sequence: await present.sequence(), origin }
     },
     async since(sequence: number, kinds?: readonly Kind[]) {
       asked.push(kinds)
-      return documents.since(sequence, kinds)
+      return present.since(sequence, kinds)
     }
   }
   await documents.commit([key('before')])
@@ -97,6 +100,11 @@ async function following(t: Test, given: Partial<FollowingGiven> = {}) {
     },
     away(is: boolean) {
       isAway = is
+    },
+    /** Another server answers, with other documents. */
+    restored(to: Store, name: string) {
+      present = to
+      origin = name
     }
   }
 }
@@ -135,14 +143,17 @@ t.test('kinds that nobody holds in memory are not asked for', async t => {
   t.match(await heard(), [[{ kind: 'user', id: 'u' }]])
 })
 
-t.test('after an outage it goes on where it stood, and says each turn once', async t => {
+t.test('after an outage everything is void, as writes may be lost, and each turn is said once', async t => {
   const { documents, heard, away, log } = await following(t)
   away(true)
   await documents.commit([key('a')])
   t.strictSame(await heard(), [])
   t.strictSame(await heard(), [])
   away(false)
-  t.strictSame(await heard(), [[change(2, 'a')]])
+  t.strictSame(await heard(), [null])
+  t.strictSame(await heard(), [])
+  await documents.commit([key('a')])
+  t.strictSame(await heard(), [[change(3, 'a')]])
   t.match(
     log.lines.map(({ level, msg }) => `${level} ${msg}`),
     ['error changes of other processes cannot be heard', 'info changes of other processes are heard again']
@@ -314,4 +325,61 @@ t.test('two stores are heard as one, each by its own sequence', async t => {
     bells.map(({ rung }) => rung),
     [[6], [2]]
   )
+})
+
+t.test('another server that has lost writes, and made as many others since, makes everything void', async t => {
+  const cases = [
+    ['all', null],
+    ['keys', [anyOf('key')]],
+    ['others', null]
+  ] as const
+  for (const [holds, lost] of cases) {
+    const { documents, changes, heard, restored, log } = await following(t, { holds })
+    const kind = holds === 'others' ? 'user' : 'key'
+    const write = (id: string) => ({ kind, id, org: '', body: 1 }) as const
+    const sequence = await documents.commit([write('lost'), write('x')])
+    await changes.publish(['lost', 'x'].map(id => ({ sequence, kind, id, deleted: false })))
+    await heard()
+    const older = storeMemory()
+    for (let i = 0; i < sequence; i++) await older.commit([write(`other ${i}`)])
+    restored(older, 'second')
+    t.strictSame(await heard(), [lost], holds)
+    t.strictSame(await heard(), [])
+    await older.commit([write('y')])
+    t.match(await heard(), [[{ kind, id: 'y' }]])
+    t.strictSame(
+      log.lines.map(({ msg }) => msg),
+      ['the store was restarted or is another: everything is read anew']
+    )
+  }
+})
+
+t.test('what this process wrote before writes were lost does not hide what others write then', async t => {
+  const { documents, changes, heard, restored } = await following(t)
+  for (let i = 0; i < 5; i++) await documents.commit([key('filler')])
+  const sequence = await documents.commit([key('x')])
+  await changes.publish([change(sequence, 'x')])
+  const older = storeMemory()
+  await older.commit([key('x')])
+  restored(older, 'second')
+  t.match(await heard(), [[{ id: 'x' }], null])
+  await older.commit([{ kind: 'key', id: 'x', body: null }])
+  t.strictSame(await heard(), [[change(2, 'x', true)]])
+})
+
+t.test('a store that was empty has nothing to lose, whichever server answers', async t => {
+  const [clock, log] = [handClock(), collectedLog()]
+  const store = storeMemory()
+  let origin = ''
+  const given = { stand: async () => ({ sequence: await store.sequence(), origin }), sequence: store.sequence }
+  const mine = await changesFollowing({ store: { ...given, since: store.since }, clock, log })
+  t.teardown(() => mine.close())
+  const all: unknown[] = []
+  mine.listen(some => void all.push(some))
+  await store.commit([key('a')])
+  origin = 'made'
+  await clock.move(500)
+  await turns()
+  t.strictSame(all, [[change(1, 'a')]])
+  t.strictSame(log.lines, [])
 })

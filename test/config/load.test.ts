@@ -124,6 +124,14 @@ t.test('what only other members can tell is told', async t => {
   t.same(faults({ gateway, management: { import_private_networks: ['10.0.0.0/8', 'home'] } }), [
     '/management/import_private_networks/1 must be an address or a CIDR'
   ])
+  for (const where of [{ url: 'redis://127.0.0.1' }, { nodes: ['redis://127.0.0.1', 'redis://[::1]:7000'] }])
+    t.same(faults({ gateway, storage: { counters: { type: 'redis', ca_file: 'ca.pem', ...where } } }), [
+      '/storage/counters/ca_file is for rediss:// alone'
+    ])
+  t.same(
+    faults({ gateway, storage: { counters: { type: 'redis', ca_file: 'ca.pem', url: 'rediss://127.0.0.1' } } }),
+    []
+  )
   t.same(faults({ gateway: { ...gateway, listen_port: 9000 }, management: { listen_port: 9000 } }), [
     '/management/listen_port must differ from gateway.listen_port'
   ])

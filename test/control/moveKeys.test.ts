@@ -49,7 +49,7 @@ function svc(...args: string[]): Promise<{ status: number; out: string; err: str
 
 async function run(config: string, given: Partial<Move> = {}): Promise<{ done: boolean; text: string }> {
   const lines: string[] = []
-  const move: Move = { config, to: 'redis', overwrite: false, remove: false, ...given }
+  const move: Move = { config, to: 'redis', overwrite: false, mirror: false, remove: false, ...given }
   const done = await moveKeys(move, line => void lines.push(line))
   return { done, text: lines.join('\n') }
 }
@@ -124,7 +124,10 @@ t.test('what it is called with wrongly is told, and nothing is opened', async t 
   const cases: [string[], number, RegExp][] = [
     [['move-keys', '--config', memory, '--to', 'redis', '--key', 'x'], 2, /move-keys knows no --key/],
     [['move-keys', '--config', memory, '--to', 'redis'], 1, /^storage.documents is "memory"[^\n]*\n$/],
-    [['validate', 'x.yaml', '--overwrite'], 2, /validate knows no --overwrite/]
+    [['move-keys', '--config', memory, '--to', 'redis', '--to', 'documents'], 2, /^--to is given twice/],
+    [['move-keys', '--config', memory, '--mirror', '--mirror', '--to', 'redis'], 2, /^--mirror is given twice/],
+    [['validate', 'x.yaml', '--overwrite'], 2, /validate knows no --overwrite/],
+    [['plan', 'x.yaml', '--mirror'], 2, /plan knows no --mirror/]
   ]
   await Promise.all(cases.map(async ([args, status, err]) => t.match(await svc(...args), { status, err, out: '' })))
   const no = settings(t, { type: 'sqlite', path: '/no/such/svc.db' }, 'x')
@@ -159,8 +162,37 @@ t.test('run again it copies what is new, and a key with other content stays unle
     ['b']
   )
   t.match(await redis.get('key', 'b'), { body: 'changed there' })
-  t.match(await move({ overwrite: true }), { done: true, text: /0 copied, 0 were there, 1 replaced, 0 left/ })
+  t.match(await move({ overwrite: true }), {
+    done: true,
+    text: /0 copied, 0 were there, 1 replaced, 0 left.*\n3 keys are in redis alone: moved there before/
+  })
+  await t.rejects(move({ mirror: true }), { message: /were deleted in documents when they were moved/ })
   t.match(await redis.get('key', 'b'), { body: { name: 'b' }, rev: 3 })
   t.match(await move({ to: 'documents' }), { done: true, text: /3 copied, 1 were there/ })
   t.equal((await all(documents)).length, 4)
+
+  const ids = async (store: Store) => (await all(store)).map(([id]) => id).sort()
+  await documents.commit([
+    { kind: 'key', id: 'b', body: null },
+    { kind: 'key', id: 'c', body: null }
+  ])
+  await redis.commit([key('made there'), key('d', 'changed there')])
+  const told = await move({ overwrite: true })
+  t.equal(told.done, false, 'keys that were revoked here are not left there in silence')
+  t.match(told.text, /1 replaced.*\n3 keys are in redis alone: revoked here since the last copy.*--mirror removes them/)
+  t.notMatch(told.text, /set storage.keys/)
+  t.match(await move({ overwrite: true, remove: true }), { done: false, text: /\nnothing was deleted/ })
+  t.strictSame(await ids(documents), ['a', 'd'])
+  t.strictSame(await ids(redis), ['a', 'b', 'c', 'd', 'made there'])
+  await documents.commit([key('d', 'newer')])
+  t.match(await move({ mirror: true }), { done: true, text: /1 replaced.*\n3 keys are removed in redis.*\n.*no other/ })
+  t.strictSame((await all(redis)).sort(), (await all(documents)).sort())
+  t.strictSame(await ids(redis), ['a', 'd'])
+
+  t.match(await move({ mirror: true, remove: true }), { done: true, text: /2 deleted where they came from/ })
+  t.match(await move({ remove: true }), { done: true, text: /2 keys are in redis alone: moved/ })
+  t.match(await move({ to: 'documents', mirror: true }), { done: true, text: /2 copied/ })
+  t.match(await move({ mirror: true }), { done: true, text: /2 were there/ })
+  await documents.commit((await ids(documents)).map(id => ({ kind: 'key', id: id as string, body: null })))
+  await t.rejects(move({ mirror: true }), { message: /no keys in documents: --mirror would remove all 2 in redis/ })
 })

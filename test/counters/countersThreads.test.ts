@@ -92,13 +92,38 @@ t.test('what another thread dumped comes with the dump of the one that adopts it
   const count = (id: string, count: number) => ({ id: `quota-${id}`, count, renews: 0 })
   const sorted = (states: readonly CounterState[]) => [...states].sort((a, b) => (a.id < b.id ? -1 : 1))
   t.same(sorted(counters.dump()), [
+    count('elsewhere', 2),
     count('forgotten', 0),
     count('forgotten there', 0),
     count('goes on', 3),
     count('stays', 1)
   ])
-  t.same(other.dump(), [count('elsewhere', 2)])
+  t.same(other.dump(), [count('elsewhere', 2)], 'and once more, since it was charged after the dump')
   t.same([...counters.dump(), ...other.dump()], [])
+
+  other.charge([all[0]!])
+  const late = other.dump()
+  counters.forget(['quota-stays'])
+  t.same(counters.dump(), [count('stays', 0)])
+  counters.adopt(late)
+  t.same(counters.dump(), [], 'what was forgotten since a dump does not come back with it')
+})
+
+t.test('a quota that several threads charge all the time is told with each dump', async t => {
+  const { shared, counters } = begin()
+  const others = [1, 2].map(owner => countersMemory({ clock: systemClock, shared, owner }))
+  const hot = quota(1000, 0, 'hot')
+  const charge = () => {
+    for (const other of others) other.charge([hot])
+  }
+  for (let round = 1; round <= 10; round++) {
+    charge()
+    const dumps = others.map(other => other.dump())
+    // Before the main thread has heard of them.
+    charge()
+    for (const dump of dumps) counters.adopt(dump)
+    t.same(counters.dump(1), [{ id: 'quota-hot', count: 4 * round, renews: 0 }])
+  }
 })
 
 t.test('counters grow, and the least used leave, while several threads count', async t => {

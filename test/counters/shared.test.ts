@@ -167,34 +167,75 @@ t.test('units are not spent behind the end of their window, and go back when nob
   t.ok(server.returned.filter(({ id }) => id === quota.id).length <= 2)
 })
 
-t.test('no decision waits longer than the budget, and the first overdue one opens the breaker', async t => {
+t.test(
+  'no decision waits longer than the budget, and without a timely answer the breaker opens soon after',
+  async t => {
+    const { clock, server, log, failures, process, exact } = begin(t)
+    const counters = process()
+    await turn()
+    const limit = exact(plainRate({ rate: 100 }))
+    await counters.charge([limit])
+    server.set('silent')
+    await clock.move(60)
+    const first = counters.charge([limit])
+    await clock.move(20)
+    const second = counters.charge([limit])
+    let settled = 0
+    for (const each of [first, second]) void Promise.resolve(each).then(() => settled++)
+    await clock.move(29)
+    t.equal(settled, 0)
+    await clock.move(1)
+    t.equal(settled, 1, 'each at its own time')
+    await clock.move(39)
+    t.equal(settled, 2)
+    t.strictSame(failures, [])
+    await clock.move(1)
+    const { charge } = server.calls
+    t.notOk(counters.charge([limit]) instanceof Promise)
+    t.equal(server.calls.charge, charge)
+    t.match(log.lines, [{ level: 'warn', cause: 'no answer within 50 ms', counters_failure: 'local' }])
+    t.strictSame(failures, ['Redis connection not available'])
+    server.set('up')
+    await clock.move(250)
+    t.strictSame(failures, ['Redis connection not available', null])
+    t.equal(log.lines.length, 2)
+    await counters.charge([limit])
+    t.equal(server.calls.charge, charge + 1)
+  }
+)
+
+t.test('late answers open the breaker only where no timely one comes between, and no stall of our own', async t => {
   const { clock, server, log, failures, process, exact } = begin(t)
-  const counters = process()
-  await turn()
   const limit = exact(plainRate({ rate: 100 }))
-  await counters.charge([limit])
   server.set('silent')
-  await clock.move(60)
-  const first = counters.charge([limit])
-  await clock.move(20)
-  const second = counters.charge([limit])
-  let settled = 0
-  for (const each of [first, second]) void Promise.resolve(each).then(() => settled++)
-  await clock.move(29)
-  t.equal(settled, 0)
-  await clock.move(1)
-  t.equal(settled, 2, 'both, since nothing answers')
-  const { charge } = server.calls
-  t.notOk(counters.charge([limit]) instanceof Promise)
-  t.equal(server.calls.charge, charge)
-  t.match(log.lines, [{ level: 'warn', cause: 'no answer within 50 ms', counters_failure: 'local' }])
-  t.strictSame(failures, ['Redis connection not available'])
+  const counters = process()
+  await clock.move(200)
+  t.strictSame(failures, [], 'the first probe may take its time')
   server.set('up')
-  await clock.move(250)
-  t.strictSame(failures, ['Redis connection not available', null])
-  t.equal(log.lines.length, 2)
-  await counters.charge([limit])
-  t.equal(server.calls.charge, charge + 1)
+  await turn()
+  const late = async (ms: number) => {
+    server.set('silent')
+    const verdict = counters.charge([limit])
+    await clock.move(ms)
+    server.set('up')
+    t.ok(passes(await verdict))
+    await turn()
+  }
+  for (let i = 0; i < 3; i++) await late(BUDGET + 30)
+  await clock.move(500)
+  t.strictSame(failures, [], 'the probe behind it was answered')
+  server.set('silent')
+  const verdict = counters.charge([limit])
+  await clock.move(BUDGET)
+  t.ok(passes(await verdict))
+  clock.jump(300)
+  await turn()
+  t.strictSame(failures, [], 'nobody was there to hear an answer')
+  server.set('up')
+  await clock.move(500)
+  t.strictSame([failures, log.lines], [[], []])
+  await late(BUDGET + 40)
+  t.equal(failures[0], 'Redis connection not available')
 })
 
 t.test('answers that already lie there when a slow turn ends are not too late', async t => {
@@ -306,6 +347,82 @@ t.test('quotas go on from what is known, and Redis gets what was counted', async
   t.equal(server.added.length, 2, 'once')
 })
 
+t.test(
+  'when Redis goes, what others counted is learnt from the ledger: once a quota, and the higher count',
+  async t => {
+    const asksOf: string[] = []
+    const ledger = new Map<string, { id: string; count: number; renews: number }>()
+    const stands = (id: string) => {
+      asksOf.push(id)
+      return ledger.get(id) ?? null
+    }
+    for (const find of [stands, async (id: string) => stands(id)]) {
+      asksOf.length = 0
+      const { clock, server, process, exact } = begin(t, { kept: { find, forget: async () => {} } })
+      server.processes = 2
+      const [one, two] = [process(), process()]
+      await turn()
+      const limit = (id: string) => exact(plainQuota(100, 600, id))
+      const [behind, ahead, ended] = [limit('behind'), limit('ahead'), limit('ended')]
+      for (const each of [behind, ahead, ended]) {
+        await two.charge([each], 2)
+        await one.charge([each])
+      }
+      await two.charge([behind], 96)
+      const renews = clock.now() + 600_000
+      for (const [{ id }, count, end] of [
+        [behind, 99, renews],
+        [ahead, 1, renews],
+        [ended, 100, clock.now() - 1]
+      ] as const)
+        ledger.set(id, { id, count, renews: end })
+      server.processes = 2
+      await clock.move(1_000)
+      for (const state of ['gone', 'READONLY']) {
+        // Under way when it begins: that one is not decided by what is stale either.
+        const asked = [state === 'gone' ? one.charge([behind]) : null]
+        server.set(state)
+        t.notOk(asked[0] !== null && passes(await asked[0]!), 'floor(1 / 2)')
+        t.notOk(passes(await one.charge([behind])))
+        t.match(await one.look([ahead]), { standings: [{ remaining: Math.floor((100 - 3) / 2) }] })
+        t.match(await one.look([ended]), { standings: [{ remaining: Math.floor((100 - 3) / 2) }] })
+        for (let i = 0; i < 3; i++) await one.look([behind])
+        t.strictSame(asksOf.sort(), [ahead.id, behind.id, ended.id])
+        asksOf.length = 0
+        server.set('up')
+        await clock.move(2_000)
+      }
+    }
+  }
+)
+
+t.test('a key is forgotten without a long wait for a Redis that hangs', async t => {
+  const { clock, server, failures, process } = begin(t)
+  const counters = process()
+  await turn()
+  for (const [isBusy, ms] of [
+    [false, 250],
+    [true, 90]
+  ] as const) {
+    server.set('silent')
+    let isDone = false
+    const done = Promise.resolve(counters.forget(['a'])).then(() => {
+      isDone = true
+    })
+    await turn()
+    const busy = isBusy ? counters.charge([asked(plainRate({ rate: 9 }), 'exact', 'local')]) : null
+    await clock.move(ms - 1)
+    t.notOk(isDone)
+    await clock.move(1)
+    await turn()
+    t.ok(isDone)
+    await Promise.all([done, busy])
+    t.strictSame(failures, isBusy ? ['Redis connection not available'] : [])
+    server.set('up')
+    await turn()
+  }
+})
+
 t.test('what Redis counted and answered too late is not counted a second time', async t => {
   const { clock, server, process, exact } = begin(t)
   const counters = process()
@@ -314,7 +431,7 @@ t.test('what Redis counted and answered too late is not counted a second time', 
   await clock.move(60)
   server.set('silent')
   const late = [counters.charge([limit]), counters.charge([limit])]
-  for (let i = 0; i < 8; i++) {
+  for (let i = 0; i < 10; i++) {
     await clock.move(10)
     await turn()
   }

@@ -7,6 +7,7 @@ import { type Clock, systemClock } from '../../config/world.ts'
 import type { CountersSettings } from '../../gateway/redis/address.ts'
 import { causeOf } from '../../gateway/redis/faults.ts'
 import { openRedis } from '../../gateway/redis/openRedis.ts'
+import type { RedisLink } from '../../gateway/redis/redis.ts'
 import { handClock } from '../helpers/clock.ts'
 import { oldRedis, redisServer } from '../helpers/redis.ts'
 import { linkSettings, quietLog, redisLink, until } from '../helpers/redisLink.ts'
@@ -72,6 +73,47 @@ t.test('an unreachable server is tried for thirty seconds', async t => {
   }
 })
 
+t.test('who mixed up redis:// and rediss:// is asked about it', async t => {
+  const clock = handClock()
+  const mixed = [encrypted.url.replace('rediss:', 'redis:'), `rediss://:hush@127.0.0.1:${server.port}`]
+  const refused = mixed.flatMap(url => [refusal(t, { url }, clock), refusal(t, { nodes: [url] }, clock)])
+  await until(() => clock.waiters(30_000) === 4)
+  // The one that listens without TLS says nothing to a greeting with it, for a second.
+  await new Promise(resolve => setTimeout(resolve, 1_300))
+  await clock.move(30_000)
+  for (const message of await Promise.all(refused)) t.match(message, /, for 30 seconds \(does it speak TLS\?\)$/)
+  const shouting = createServer(socket => {
+    socket.on('error', () => {})
+    socket.end('-ERR this is no TLS\r\n')
+  }).listen(0, '127.0.0.1')
+  await once(shouting, 'listening')
+  t.teardown(() => shouting.close())
+  const url = `rediss://:hush@127.0.0.1:${(shouting.address() as { port: number }).port}`
+  t.match(await refusal(t, { url }), /\(does it speak TLS\?\)$/)
+})
+
+t.test('a login that is not needed is told once, in the log alone', async t => {
+  const written: unknown[] = []
+  const { warn } = console
+  console.warn = (...line) => void written.push(line)
+  t.teardown(() => {
+    console.warn = warn
+  })
+  for (const binary of ['redis-server', oldRedis]) {
+    const its = await redisServer(t, { binary })
+    const lines: string[] = []
+    const log = { ...quietLog, warn: (text: string) => void lines.push(text) }
+    const link = await redisLink(t, { url: `redis://:${encodeURIComponent(PASSWORD)}@127.0.0.1:${its.port}` }, log)
+    const heard: (string | null)[] = []
+    link.subscribe('one', message => heard.push(message))
+    await until(() => heard.length === 1)
+    await its.restart()
+    await until(() => link.isConnected && heard.length === 2)
+    t.same(lines, ['Redis has no use for the user or password in storage.counters'])
+  }
+  t.same(written, [])
+})
+
 t.test('a server that comes up in time is taken', async t => {
   const late = await redisServer(t)
   await late.stop()
@@ -112,7 +154,10 @@ t.test('TLS with an own authority, by name and by address', async t => {
   }
   const file = join(t.testdir(), 'ca.pem')
   writeFileSync(file, 'no certificate')
-  await refusal(t, { url: encrypted.url, ca_file: file })
+  for (const text of ['no certificate', '', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n']) {
+    writeFileSync(file, text)
+    t.match(await refusal(t, { url: encrypted.url, ca_file: file }), /ca_file holds no certificate/)
+  }
 })
 
 t.test('tells at once that the connection is gone, fails what was asked, and comes back by itself', async t => {
@@ -211,4 +256,15 @@ t.test('who listens to a channel hears what is said, and when something may have
   await link.publish('one', 'c')
   await until(() => second.at(-1) === 'c')
   t.equal(heard.at(-1), 'b')
+})
+
+t.test('closing ends while the server is away, whatever state the connection is in', async t => {
+  const its = await redisServer(t)
+  const links = await Promise.all([1, 2, 3].map(() => redisLink(t, { url: its.url })))
+  const [first, ...others] = links as [RedisLink, ...RedisLink[]]
+  await its.kill()
+  await first.close()
+  await until(() => others.every(link => link.commands.status === 'reconnecting'))
+  for (const link of others) await link.close()
+  t.ok(links.every(link => !link.isConnected))
 })

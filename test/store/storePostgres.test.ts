@@ -133,7 +133,9 @@ t.test('a server that does not answer at start is tried for 30 seconds', async t
 t.test('while the server is away every call is unavailable, and works again by itself', async t => {
   const log = collectedLog()
   const store = await open(t, await server.database(), log)
+  const { origin } = await store.stand!()
   await store.commit([key('a')])
+  t.strictSame(await store.stand!(), { sequence: 1, origin })
   // Connections that idle, and some at work.
   await Promise.all(Array.from({ length: 8 }, () => store.get('key', 'a')))
   const underWay = Array.from({ length: 50 }, (_, i) => store.commit([key(`under way ${i}`)]))
@@ -153,6 +155,7 @@ t.test('while the server is away every call is unavailable, and works again by i
   )
   await server.start()
   t.match(await works(async () => store.get('key', 'a')), { rev: 1 })
+  t.not((await store.stand!()).origin, origin, 'it may have been put back meanwhile')
   const { documents } = await store.list('key', everything)
   for (const [i, result] of (await settled).entries())
     if (result.status === 'fulfilled' && !documents.some(({ id }) => id === `under way ${i}`)) t.fail('was lost')

@@ -130,3 +130,43 @@ t.test(
     await store.commit([key('b')])
   }
 )
+
+t.test('it tells that another server answers, that it was made anew and that the connection was lost', async t => {
+  const own = await redisServer(t, { args: ['--appendonly', 'yes'] })
+  const link = await linkTo(t, own.url, 'own')
+  const store = await storeRedis({ link, clock: systemClock, log: collectedLog() })
+  const stand = async () => {
+    const end = Date.now() + 10_000
+    for (;;) {
+      const found = await store.stand!().catch((error: unknown) => error as Error)
+      if (!(found instanceof Error)) return found
+      if (Date.now() > end) throw found
+      await new Promise(resolve => setTimeout(resolve, 10))
+    }
+  }
+  t.match(await stand(), { sequence: 0 })
+  await store.commit([key('a')])
+  const first = await stand()
+  t.equal(first.sequence, 1)
+  await store.commit([key('b')])
+  t.strictSame(await stand(), { ...first, sequence: 2 }, 'writes alone do not change it')
+  await own.cli('FLUSHALL')
+  await store.commit([key('c')])
+  await store.commit([key('d')])
+  const anew = await stand()
+  t.equal(anew.sequence, 2)
+  t.not(anew.origin, first.origin)
+  await own.kill()
+  await own.start()
+  const restarted = await stand()
+  t.equal(restarted.sequence, 2)
+  t.not(restarted.origin, anew.origin)
+  t.not(restarted.origin.split(' ')[0], anew.origin.split(' ')[0], 'by the server itself')
+  await own.cli('ACL', 'SETUSER', 'default', '-info')
+  const unasked = await stand()
+  t.equal(unasked.sequence, 2)
+  await own.cli('CLIENT', 'KILL', 'TYPE', 'normal')
+  let after = await stand()
+  for (let i = 0; i < 200 && after.origin === unasked.origin; i++) after = await stand()
+  t.not(after.origin, unasked.origin, 'where asking is forbidden, by the connection')
+})

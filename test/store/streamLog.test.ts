@@ -1,7 +1,8 @@
 import t from 'tap'
+import { Full, Unavailable } from '../../gateway/store/store.ts'
 import { storeMemory } from '../../gateway/store/storeMemory.ts'
 import { streamLog } from '../../gateway/store/streamLog.ts'
-import type { Kept } from '../../streams/brokers/durableLog.ts'
+import { type Kept, NotWritten } from '../../streams/brokers/durableLog.ts'
 
 const nothing: Kept = { topics: [], segments: [], groups: [] }
 const everything = { page: -1, size: 1 } as const
@@ -86,4 +87,17 @@ t.test('after a failed write the log is as it is found in the store', async t =>
     (await log.load('b')).segments.map(({ base }) => base),
     [0, 2]
   )
+})
+
+t.test('where there is no room the log says that nothing was written; of other failures nobody knows', async t => {
+  const store = storeMemory()
+  for (const [cause, isKnown] of [
+    [new Full('no room'), true],
+    [new Unavailable('away'), false]
+  ] as const) {
+    const log = streamLog({ ...store, commit: () => Promise.reject(cause) })
+    await log.load('b')
+    const failure = await log.write('b', { ...nothing, segments: [segment(0, 1)] }).catch((error: unknown) => error)
+    t.equal(failure instanceof NotWritten, isKnown)
+  }
 })

@@ -62,6 +62,7 @@ const gw: TestGateway = await gateway(t, {
       workers: 2,
       app_path: join(folder, 'apis'),
       trusted_proxies: ['127.0.0.0/8'],
+      graceful_shutdown_timeout_duration: 20,
       access_logs: { enabled: true, path: accessLog }
     }
   },
@@ -166,6 +167,14 @@ t.test('what the main thread answers passes through unchanged', async t => {
     [
       `GET /open/1 HTTP/1.1\r\nHost: a\r\n\r\nGET /hello HTTP/1.1\r\nHost: a\r\n\r\nGET /open/2 HTTP/1.1\r\nHost: a\r\n${close}\r\n`,
       /"path": "\/1".*"status":"pass".*"path": "\/2"/s
+    ],
+    [
+      `GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /svc/nothing HTTP/1.0\r\n\r\n`,
+      /^HTTP\/1\.1 200 .*Connection: keep-alive.*HTTP\/1\.1 40[34] .*Connection: close/s
+    ],
+    [
+      `GET /feed/ws HTTP/1.1\r\nHost: a\r\n${close}\r\n`,
+      /^HTTP\/1\.1 426 (?=.*Upgrade: websocket\r\n)(?=.*Connection: Upgrade(, close)?\r\n)/s
     ]
   ] as const)
     t.match(await raw(gw, request), pattern, request.slice(0, 100))
@@ -180,15 +189,17 @@ t.test('nobody but the threads may say who a client is', async t => {
   const names = readFileSync('/proc/net/unix', 'utf8').match(/@svc-[0-9a-f]{24}$/gm) ?? []
   t.ok(names.length > 0)
   for (const name of new Set(names)) {
-    const socket = connect(`\0${name.slice(1)}`)
-    let got = ''
-    socket.on('data', chunk => {
-      got += chunk
-    })
-    socket.on('error', () => {})
-    socket.write(`GET /hello HTTP/1.1\r\nX-Svc-Relay: ${headers['x-svc-relay']}\r\nHost: a\r\n\r\n`)
-    await once(socket, 'close')
-    t.equal(got, '')
+    for (const line of [`GET /hello HTTP/1.1\r\nX-Svc-Relay: ${headers['x-svc-relay']}`, 'NONSENSE']) {
+      const socket = connect(`\0${name.slice(1)}`)
+      let got = ''
+      socket.on('data', chunk => {
+        got += chunk
+      })
+      socket.on('error', () => {})
+      socket.write(`${line}\r\nHost: a\r\n\r\n`)
+      await once(socket, 'close')
+      t.equal(got, '')
+    }
   }
 })
 
@@ -214,23 +225,32 @@ t.test('requests of all threads stand in one access log, whole lines, relayed on
   t.same([...new Set(lines().map(({ api_id, status }) => `${api_id} ${status}`))].sort(), ['feed 404', 'open 200'])
 })
 
-t.test('a reload reaches all threads, and one with a fault none', async t => {
+t.test('a reload reaches all threads, whoever asks for it, and one with a fault none', async t => {
   const all = connections(t, gw, 32)
   const statuses = (path: string) => Promise.all(all.map(({ get }) => get(path))).then(each => [...new Set(each)])
-  t.same(await statuses('/filed/'), [200])
-  writeFileSync(filed, '{')
-  t.not((await gw.reload()).length, 0)
-  t.same(await statuses('/filed/'), [200])
-  writeFileSync(
-    filed,
-    JSON.stringify(api('filed', 'svc://echo', { server: { listenPath: { value: '/moved/', strip: true } } }))
-  )
-  t.same(await gw.reload(), [])
-  t.same(await statuses('/filed/'), [404])
-  t.same(await statuses('/moved/'), [200])
-  rmSync(filed)
-  t.same(await gw.reload(), [])
-  t.same(await statuses('/moved/'), [404])
+  const asked = (url: string | null, headers: Record<string, string>) => async () =>
+    (await fetch(url!, { headers })).ok ? 0 : 1
+  const own = { 'X-Svc-Authorization': SECRET }
+  const ways: [string, () => Promise<number>][] = [
+    ['a signal', async () => (await gw.reload()).length],
+    ['/svc/reload', asked(`${gw.url}/svc/reload`, own)],
+    ['/svc/reload/group', asked(`${gw.url}/svc/reload/group`, own)],
+    ['/admin/system/reload', asked(`${gw.managementUrl}/admin/system/reload`, { 'Admin-Auth': SECRET })]
+  ]
+  let present = '/filed/'
+  for (const [i, [way, reload]] of ways.entries()) {
+    writeFileSync(filed, '{')
+    t.not(await reload(), 0, way)
+    t.same(await statuses(present), [200], way)
+    writeFileSync(
+      filed,
+      JSON.stringify(api('filed', 'svc://echo', { server: { listenPath: { value: `/moved${i}/`, strip: true } } }))
+    )
+    t.same(await Promise.all([reload(), reload(), reload()]), [0, 0, 0], way)
+    t.same(await statuses(present), [404], way)
+    present = `/moved${i}/`
+    t.same(await statuses(present), [200], way)
+  }
 })
 
 t.test('a client that leaves is gone in the main thread too', async () => {
@@ -254,11 +274,14 @@ t.test('nobody shares the port by accident', async t => {
     )
 })
 
-t.test('while one thread is dead the others serve; it comes again and knows what was written meanwhile', async t => {
+t.test('while one thread is dead the others serve; it comes again with the state of all others', async t => {
   const { threads } = gw
   const [first] = threads!.workers
   const key = await gw.key(rights('closed'))
   const headers = { Authorization: key }
+  // Read by nobody: only a reload makes it count, and this one has a fault besides.
+  writeFileSync(filed, '{')
+  writeFileSync(join(folder, 'apis', 'unread.json'), JSON.stringify(api('unread', 'svc://echo')))
   await first!.terminate()
   for (let i = 0; i < 20; i++)
     for (const { get, close } of connections(t, gw, 4)) {
@@ -266,35 +289,66 @@ t.test('while one thread is dead the others serve; it comes again and knows what
       close()
     }
   await gw.svc('DELETE', `/svc/keys/${key}`)
+  // While it starts.
+  writeFileSync(filed, JSON.stringify(api('filed', 'svc://echo')))
+  rmSync(join(folder, 'apis', 'unread.json'))
+  t.same(await gw.reload(), [])
+  writeFileSync(filed, '{')
   await until(() => threads!.running === 2, 'it serves again')
   const { status, body } = await gw.svc('GET', '/hello')
   t.match([status, body.details.threads.status], [200, 'pass'])
-  for (const { get } of connections(t, gw, 64)) t.equal(await get('/closed/again', headers), 403)
+  for (const { get } of connections(t, gw, 64)) {
+    t.equal(await get('/closed/again', headers), 403)
+    t.equal(await get('/filed/'), 200)
+    t.equal(await get('/moved3/'), 404)
+    t.equal(await get('/unread/'), 404)
+  }
   await until(() => threadsWith('AuthFailure', '/closed/again').length === 2, 'both threads have logged')
 })
 
-t.test('upstream answers stream through threads, and what is under way ends before they do', async t => {
-  let finish = () => {}
-  const up = await upstream(t, (_req, res) => {
-    res.write('begun ')
-    finish = () => res.end('finished')
-  })
-  const other = await gateway(t, {
-    settings: { gateway: { workers: 2, graceful_shutdown_timeout_duration: 20 } },
-    apis: [api('slow', up.url)]
-  })
-  const answer = await other.get('/slow/')
-  const stopped = other.stop()
-  await until(
-    () =>
-      fetch(`${other.url}/hello`).then(
-        () => false,
-        () => true
-      ),
-    'nobody listens'
-  )
-  finish()
-  t.equal(await answer.text(), 'begun finished')
-  await stopped
-  t.equal(other.threads!.workers.length, 0)
-})
+t.test(
+  'upstream answers stream through threads; what is under way, and what they relay, ends before they do',
+  async t => {
+    let finish = () => {}
+    const up = await upstream(t, (_req, res) => {
+      res.write('begun ')
+      finish = () => res.end('finished')
+    })
+    await gw.svc('POST', '/svc/apis/oas', api('slow', up.url))
+    const answer = await gw.get('/slow/')
+    const statuses: number[] = []
+    const posts = Array.from({ length: 16 }, async () => {
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+      try {
+        for (;;) {
+          const call = request(`${gw.url}/feed/in`, { method: 'POST', agent }).end('late')
+          const [answer] = (await once(call, 'response')) as [IncomingMessage]
+          answer.resume()
+          await once(answer, 'end')
+          statuses.push(answer.statusCode!)
+          if (answer.headers.connection === 'close') return
+        }
+      } catch {
+        // Its connection was idle when it ended.
+      } finally {
+        agent.destroy()
+      }
+    })
+    await until(() => statuses.length > 100, 'all post')
+    const stopped = gw.stop()
+    await Promise.all(posts)
+    t.same([...new Set(statuses)], [200])
+    await until(
+      () =>
+        fetch(`${gw.url}/hello`).then(
+          () => false,
+          () => true
+        ),
+      'nobody listens'
+    )
+    finish()
+    t.equal(await answer.text(), 'begun finished')
+    await stopped
+    t.equal(gw.threads!.workers.length, 0)
+  }
+)

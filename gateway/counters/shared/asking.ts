@@ -13,9 +13,8 @@ export interface AskingTools {
   readonly refusals: Refusals
   readonly quotas: Quotas
   readonly moments: Moments
+  /** Opening takes over what still waits. */
   readonly breaker: Breaker
-  /** Settles a decision without Redis. */
-  readonly without: (decision: Decision) => void
 }
 
 /** How one limit of a request is decided: by units in hand, or by Redis. */
@@ -101,7 +100,7 @@ export class Asking {
     }
     remote.charge(limits, decision.units, isLeased ? most : null).then(
       taken => this.#answered(decision, parts, taken, now),
-      (cause: unknown) => this.#failed(decision, parts, cause)
+      (cause: unknown) => this.#failed(parts, cause)
     )
   }
 
@@ -142,7 +141,7 @@ export class Asking {
     const verdict = { refused, standings, now: there }
     if (refused >= 0 && !leases.get(parts[refused]!.limit.id)?.spare) refusals.remember(decision.limits, verdict, sent)
     if (!decision.settled) {
-      breaker.timely(moments.now())
+      breaker.timely()
       decision.settle(verdict)
     }
     this.#wake(parts, refused < 0 ? parts.length : refused)
@@ -156,7 +155,7 @@ export class Asking {
         if (decision.settled) return
         const seen = moments.now()
         moments.answered(now, there)
-        breaker.timely(seen)
+        breaker.timely()
         const all = before.concat(
           standings.map((standing, i) => {
             const lease = leases.get(limits[i]!.id)
@@ -169,22 +168,17 @@ export class Asking {
           this.look(decision, now, decision.limits.slice(all.length), all)
         else decision.settle({ refused: passes ? -1 : all.length - 1, standings: all, now: there })
       },
-      (cause: unknown) => {
-        breaker.open(causeOf(cause))
-        if (!decision.settled) this.#tools.without(decision)
-      }
+      (cause: unknown) => breaker.open(causeOf(cause))
     )
   }
 
-  #failed(decision: Decision, parts: readonly Part[], cause: unknown): void {
+  #failed(parts: readonly Part[], cause: unknown): void {
     const { breaker } = this.#tools
     for (const { lease, units, isReserved, until, isTake } of parts) {
       if (isReserved) lease!.putBack(units, until)
       if (isTake) lease!.taken()
     }
-    // Everything that waits is settled by it.
     breaker.open(causeOf(cause))
-    if (!decision.settled) this.#tools.without(decision)
     this.#wake(parts, 0)
   }
 
@@ -197,6 +191,8 @@ export class Asking {
       if (!isTake || lease!.waiting.length === 0) continue
       const waiting = lease!.waiting
       lease!.waiting = []
+      // They are decided without Redis already.
+      if (this.#tools.breaker.isOpen) continue
       const now = this.#tools.moments.now()
       for (const [i, decision] of waiting.entries()) {
         if (decision.settled) continue

@@ -15,7 +15,7 @@ export interface BreakerGiven {
   readonly onOpen: () => void
   /** Brings Redis what it missed; the breaker closes behind it. Rejects: it stays open. */
   readonly recover: () => Promise<void>
-  /** Once a second while it is closed. */
+  /** At least once a second while it is closed. */
   readonly onSecond: () => void
 }
 
@@ -23,7 +23,13 @@ const ALIVE_MS = 1_000
 const PROBE_MS = 100
 /** Which opens again so soon after it closed stays open longer each time, up to the second. */
 const STEADY_MS = 5_000
-const LONGEST_HOLD_MS = 1_600
+const LONGEST_HOLD_MS = 800
+/** What is overdue must be followed by so much more without a timely answer; a shorter budget: by as much again. */
+const DOUBT_MS = 40
+/** A timer this late is a stall of our own. */
+const STALL_MS = 10
+/** In a row: a process that always stalls must be able to tell as well. */
+const MOST_STALLS = 4
 
 /**
  * Whether Redis is asked at all. Open: it is gone, takes no writes, or answers too late; then a probe that writes tries
@@ -37,10 +43,13 @@ export class Breaker {
   #openedAt = 0
   #closedAt = Number.NEGATIVE_INFINITY
   #holdMs = 0
-  #timelyAt = Number.NEGATIVE_INFINITY
   #isProbing = false
+  #hasProbed = false
+  /** Something is overdue, and nothing was answered in time since. */
+  #isDoubted = false
   #cancel: () => void = () => {}
   #cancelLate: () => void = () => {}
+  #cancelDoubt: () => void = () => {}
   #isClosed = false
 
   constructor(given: BreakerGiven) {
@@ -58,25 +67,48 @@ export class Breaker {
   }
 
   /** An answer came within the budget. */
-  timely(now: number): void {
-    this.#timelyAt = now
+  timely(): void {
+    if (!this.#isDoubted) return
+    this.#isDoubted = false
+    this.#cancelDoubt()
   }
 
-  /** One did not. Others may have: then it alone is decided without Redis. */
+  /** One did not, and is decided without Redis. A probe tells whether Redis is gone, unless other answers do before. */
   overdue(): void {
-    const { clock, budgetMs } = this.#given
-    const since = clock.now() - this.#timelyAt
-    if (since >= 0 && since < budgetMs) return
-    this.open(`no answer within ${budgetMs} ms`)
+    if (this.#isDoubted || this.isOpen || this.#isClosed) return
+    this.#isDoubted = true
+    this.#doubt(0)
   }
 
+  #doubt(stalls: number): void {
+    const { clock, budgetMs } = this.#given
+    const ms = Math.min(budgetMs, DOUBT_MS)
+    const due = clock.now() + ms
+    this.#cancelDoubt = clock.after(ms, () => {
+      const isStall = clock.now() - due > STALL_MS && stalls < MOST_STALLS
+      // Timers come before sockets: answers may lie there unread.
+      setImmediate(() => {
+        if (!this.#isDoubted) return
+        if (isStall) this.#doubt(stalls + 1)
+        else this.#open(`no answer within ${budgetMs} ms`, false)
+      })
+    })
+    this.#probe()
+  }
+
+  /** It is gone, or answered that it cannot: nothing to be in doubt about. */
   open(cause: string): void {
+    this.#open(cause, true)
+  }
+
+  #open(cause: string, isFault: boolean): void {
     if (this.isOpen || this.#isClosed) return
     const { clock, log, policy, status, onOpen } = this.#given
+    this.timely()
     this.isOpen = true
     this.#openedAt = clock.now()
-    const wasSteady = this.#openedAt - this.#closedAt >= STEADY_MS
-    this.#holdMs = wasSteady ? 0 : Math.min(LONGEST_HOLD_MS, Math.max(2 * PROBE_MS, 2 * this.#holdMs))
+    if (this.#openedAt - this.#closedAt >= STEADY_MS) this.#holdMs = 0
+    else if (isFault) this.#holdMs = Math.min(LONGEST_HOLD_MS, Math.max(2 * PROBE_MS, 2 * this.#holdMs))
     log.warn('Redis does not answer: limits are decided without it', { cause, counters_failure: policy })
     status('Redis connection not available')
     onOpen()
@@ -87,6 +119,7 @@ export class Breaker {
     this.#isClosed = true
     this.#cancel()
     this.#cancelLate()
+    this.timely()
   }
 
   #next(): void {
@@ -102,12 +135,15 @@ export class Breaker {
     if (this.#isProbing || !remote.isConnected) return
     if (!this.isOpen) onSecond()
     this.#isProbing = true
+    // A process that starts is busy: how long its first probe takes says nothing.
+    const isFirst = !this.#hasProbed
+    this.#hasProbed = true
     let isLate = false
     this.#cancelLate = clock.after(budgetMs, () =>
       setImmediate(() => {
         if (!this.#isProbing) return
         isLate = true
-        if (!this.isOpen) this.overdue()
+        if (!isFirst) this.overdue()
       })
     )
     remote
@@ -116,14 +152,14 @@ export class Breaker {
         this.processes = Math.max(1, processes)
         // A late answer shows that it is back, but not that it is quick enough.
         if (this.isOpen) return isLate ? undefined : this.#back()
-        if (!isLate) this.timely(clock.now())
+        if (!isLate) this.timely()
         return undefined
       })
       .catch((cause: unknown) => this.open(causeOf(cause)))
       .finally(() => {
         this.#cancelLate()
         this.#isProbing = false
-        if (isLate && this.isOpen && !this.#isClosed) this.#probe()
+        if (isLate && (this.isOpen || this.#isDoubted) && !this.#isClosed) this.#probe()
       })
   }
 

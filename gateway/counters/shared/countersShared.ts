@@ -1,23 +1,19 @@
 import type { GatewaySettings } from '../../../config/settings.ts'
 import type { Clock, Log } from '../../../config/world.ts'
-import type { Charge, CounterState, Counters } from '../counters.ts'
+import type { Charge, Counters } from '../counters.ts'
 import type { CountersMemory } from '../countersMemory.ts'
 import type { Remote } from '../remote.ts'
 import { Asking } from './asking.ts'
 import { Breaker } from './breaker.ts'
 import { Deadlines, Decision } from './decisions.ts'
+import { type KeptQuotas, Learning } from './learning.ts'
 import { Leases } from './leases.ts'
 import { Moments } from './moments.ts'
 import { Outage } from './outage.ts'
 import { Quotas } from './quotas.ts'
 import { Refusals } from './refusals.ts'
 
-/** What the store keeps of quotas, as far as counting asks for it. */
-export interface KeptQuotas {
-  /** Null: nothing. */
-  find(id: string): CounterState | null | Promise<CounterState | null>
-  forget(ids: readonly string[]): Promise<void>
-}
+export type { KeptQuotas } from './learning.ts'
 
 export interface CountersSharedGiven {
   readonly remote: Remote
@@ -41,7 +37,12 @@ const BATCH = 1_000
 /** Ids that wait to be forgotten; then the oldest is let go. */
 const MOST_FORGOTTEN = 100_000
 /** A management call waits no longer for it. */
-const FORGET_MS = 1_000
+const FORGET_MS = 250
+
+/** What is known of quotas is of use: under `refuse` nothing passes. */
+function isCounting(limits: readonly Charge[]): boolean {
+  return limits.length > 0 && limits[0]!.onFailure !== 'refuse'
+}
 
 /**
  * Counters that lie outside of the process, as its requests see them: asked within `counters_timeout_ms` or not at all, not
@@ -54,6 +55,8 @@ export function countersShared(given: CountersSharedGiven): CountersShared {
   /** Forgotten there just now by this process, which has long counted anew: that it will be told of them is no news. */
   const echoes = new Set<string>()
   const returning = new Set<Promise<void>>()
+  /** Calls that wait for counters to be forgotten there. */
+  const releases = new Set<() => void>()
   let recovering: Promise<void> | null = null
   let isClosed = false
 
@@ -63,6 +66,7 @@ export function countersShared(given: CountersSharedGiven): CountersShared {
   })
   const refusals = new Refusals(moments)
   const quotas = new Quotas()
+  const learning = new Learning(kept, quotas, moments)
   const leases = new Leases(moments, (limit, units, at) => {
     if (breaker.isOpen) return
     const back: Promise<void> = remote.giveBack(limit, units, at).catch(() => {})
@@ -81,14 +85,14 @@ export function countersShared(given: CountersSharedGiven): CountersShared {
     budgetMs,
     policy: settings.counters_failure,
     status,
-    onOpen: () => deadlines.end(),
+    onOpen: opened,
     recover,
     onSecond() {
       leases.sweep(moments.now())
       if (!quotas.isAdded || unforgotten.size > 0) void recover().catch(() => {})
     }
   })
-  const asking = new Asking({ remote, leases, refusals, quotas, moments, breaker, without })
+  const asking = new Asking({ remote, leases, refusals, quotas, moments, breaker })
   remote.onForgotten(ids => {
     refusals.forget(ids)
     leases.forget(ids)
@@ -98,7 +102,7 @@ export function countersShared(given: CountersSharedGiven): CountersShared {
   breaker.start()
 
   function without(decision: Decision): void {
-    learn(decision.limits)
+    if (isCounting(decision.limits)) learning.learn(decision.limits)
     try {
       const { limits, units, kind } = decision
       const verdict = kind === 'look' ? outage.look(limits) : outage.charge(limits, units)
@@ -109,36 +113,34 @@ export function countersShared(given: CountersSharedGiven): CountersShared {
     }
   }
 
-  /** Reads from the store how quotas stood; a promise: what may be waited for. */
-  function learn(limits: readonly Charge[]): Promise<unknown> | null {
-    if (kept === undefined) return null
-    let waits: Promise<unknown>[] | null = null
-    for (const { id, kind } of limits) {
-      if (kind !== 'quota' || quotas.isTold(id)) continue
-      try {
-        const found = kept.find(id)
-        if (!(found instanceof Promise)) quotas.learnt(id, found)
-        else {
-          waits ??= []
-          waits.push(found.then(state => quotas.learnt(id, state)).catch(() => {}))
-        }
-      } catch {
-        // The store is away as well: counted from zero until Redis or the store tells more.
-      }
-    }
-    return waits === null ? null : Promise.all(waits)
-  }
-
   /** While Redis is away. */
   function apart(limits: readonly Charge[], units: number, kind: 'charge' | 'look') {
-    const isCounting = limits.length > 0 && limits[0]!.onFailure !== 'refuse'
-    const learning = isCounting ? learn(limits) : null
-    if (learning === null) return kind === 'look' ? outage.look(limits) : outage.charge(limits, units)
+    const learns = isCounting(limits) ? learning.learn(limits) : null
+    if (learns === null) return kind === 'look' ? outage.look(limits) : outage.charge(limits, units)
     const decision = waiting(limits, units, kind, moments.now())
-    void learning.then(() => {
+    decideBehind(decision, learns)
+    return decision.promise
+  }
+
+  function decideBehind(decision: Decision, learns: Promise<unknown>): void {
+    void learns.then(() => {
       if (!decision.settled) without(decision)
     })
-    return decision.promise
+  }
+
+  /** What waits for Redis is decided now, or once the ledger told: within its budget in any case. */
+  function opened(): void {
+    quotas.doubt()
+    const now = moments.now()
+    for (const decision of deadlines.take()) {
+      const learns = isCounting(decision.limits) ? learning.learn(decision.limits) : null
+      if (learns === null) without(decision)
+      else {
+        deadlines.add(decision, now)
+        decideBehind(decision, learns)
+      }
+    }
+    for (const release of releases) release()
   }
 
   function waiting(limits: readonly Charge[], units: number, kind: 'charge' | 'look', now: number): Decision {
@@ -152,6 +154,7 @@ export function countersShared(given: CountersSharedGiven): CountersShared {
     local.dump(ids.length)
     refusals.forget(ids)
     leases.forget(ids)
+    learning.forget(ids)
     quotas.forget(ids)
   }
 
@@ -211,6 +214,7 @@ export function countersShared(given: CountersSharedGiven): CountersShared {
       if (breaker.isOpen) return
       await new Promise<void>(resolve => {
         const cancel = clock.after(FORGET_MS, resolve)
+        releases.add(resolve)
         remote
           .forget(ids)
           .then(
@@ -221,6 +225,7 @@ export function countersShared(given: CountersSharedGiven): CountersShared {
           )
           .finally(() => {
             cancel()
+            releases.delete(resolve)
             resolve()
           })
       })

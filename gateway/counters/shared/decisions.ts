@@ -64,6 +64,14 @@ export class Deadlines {
     if (this.#cancel === null) this.#arm(now, decision.due - now)
   }
 
+  /** All that still wait, which are no longer looked after here. */
+  take(): readonly Decision[] {
+    const taken = this.#waiting.slice(this.#head).filter(({ settled }) => !settled)
+    this.#waiting = []
+    this.#head = 0
+    return taken
+  }
+
   /** Nothing more is to be waited for: every decision is overdue now. */
   end(): void {
     this.#expire(Number.POSITIVE_INFINITY)

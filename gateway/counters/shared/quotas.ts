@@ -11,35 +11,53 @@ interface Quota {
   end: number
   /** Counted here and not yet added there. */
   own: number
-  /** Redis or the ledger told of it. */
-  isTold: boolean
+  /** In which age Redis or the ledger told of it last; 0: never. */
+  toldIn: number
 }
 
 /** What this process knows of the quotas that it counted, and what it counted itself while Redis was away. */
 export class Quotas {
   readonly #quotas = new Map<string, Quota>()
   readonly #unadded = new Set<string>()
+  #age = 1
+
+  /** Redis is gone: what is known of any quota may be old, as others count as well. */
+  doubt(): void {
+    this.#age++
+  }
 
   /** Redis answered this. */
   answered({ id, allowed }: Charge, { remaining, reset }: Standing): void {
     const quota = this.#of(id)
     quota.count = allowed - remaining
     quota.end = reset === 0 ? Number.POSITIVE_INFINITY : reset
-    quota.isTold = true
+    quota.toldIn = this.#age
   }
 
   isTold(id: string): boolean {
-    return this.#quotas.get(id)?.isTold === true
+    return this.#quotas.get(id)?.toldIn === this.#age
   }
 
-  /** The ledger had this, or nothing. What Redis answered is newer. */
-  learnt(id: string, state: CounterState | null): void {
+  /**
+   * The ledger had this, or nothing. What Redis answered since is newer. Of a period that runs, the higher count and the
+   * earlier end win, as everywhere (`Counters.restore`).
+   * @param there the remote clock
+   */
+  learnt(id: string, state: CounterState | null, there: number): void {
     const quota = this.#of(id)
-    if (quota.isTold) return
-    quota.isTold = true
+    if (quota.toldIn === this.#age) return
+    quota.toldIn = this.#age
     if (state === null) return
+    const end = state.renews === 0 ? Number.POSITIVE_INFINITY : state.renews
+    if (!quotaRuns(end, there)) return
+    if (quotaRuns(quota.end, there)) {
+      quota.count = Math.max(quota.count, state.count)
+      quota.end = Math.min(quota.end, end)
+      return
+    }
     quota.count = state.count
-    quota.end = state.renews === 0 ? Number.POSITIVE_INFINITY : state.renews
+    quota.own = 0
+    quota.end = end
   }
 
   /**
@@ -126,7 +144,7 @@ export class Quotas {
     let quota = this.#quotas.get(id)
     if (quota === undefined) {
       if (this.#quotas.size >= MOST) this.forget([this.#quotas.keys().next().value!])
-      quota = { count: 0, end: Number.NEGATIVE_INFINITY, own: 0, isTold: false }
+      quota = { count: 0, end: Number.NEGATIVE_INFINITY, own: 0, toldIn: 0 }
       this.#quotas.set(id, quota)
     }
     return quota

@@ -8,7 +8,7 @@ import { storeSqlite } from '../../../gateway/store/storeSqlite.ts'
 import { streamLog } from '../../../gateway/store/streamLog.ts'
 import { BrokerHandle } from '../../../streams/brokers/brokerHandle.ts'
 import { MemoryBroker } from '../../../streams/brokers/brokerMemory.ts'
-import type { DurableLog } from '../../../streams/brokers/durableLog.ts'
+import { type DurableLog, NotWritten } from '../../../streams/brokers/durableLog.ts'
 import { Undelivered } from '../../../streams/undelivered.ts'
 import { type BrokerGiven, brokerContract } from '../../contract/broker.ts'
 import { Reader } from '../../contract/brokerReader.ts'
@@ -371,6 +371,23 @@ t.test('a log that fails: the calls under way are unknown, others unavailable, u
   await turn()
   release(null)
   t.match(await found, [{ offset: 0 }])
+  free()
+})
+
+t.test('what a log without room has not written may be sent again', async t => {
+  const clock = handClock()
+  const { durable, release, free } = held()
+  const broker = open(t, { durable, clock })
+  await turn()
+  const refused = reason(broker.produce(to('a', values(1))))
+  await turn()
+  release(new NotWritten('no room'))
+  t.equal(await refused, 'unavailable')
+  await clock.move(1_000)
+  const again = broker.produce(to('a', values(1)))
+  await turn()
+  release(null)
+  t.match(await again, [{ offset: 0 }])
   free()
 })
 

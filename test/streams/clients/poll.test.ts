@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type ClientRequest, get, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import t from 'tap'
+import type { Call } from '../../../streams/call.ts'
 import { nos } from '../../../streams/refusals.ts'
 import { until } from '../produce/front.ts'
 import { item, type Stand, stand } from './stand.ts'
@@ -196,12 +197,17 @@ t.test('a poll whose waiting we end gets a status that says why', async t => {
 })
 
 t.test('what the quota does not cover is not delivered', async t => {
-  for (const charge of [() => false, () => Promise.resolve(false)]) {
+  const cases: [Call['charge'], number][] = [
+    [() => -1, 429],
+    [() => Promise.resolve(-1), 429],
+    [() => Promise.reject(new Error('away')), 503]
+  ]
+  for (const [charge, status] of cases) {
     const server = await stand(t, 'poll', { options: { count: 'byte' }, charge })
     const { answer } = ask(server)
     await until(() => server.seats[0]?.readies === 1)
     server.seats[0]!.give(item('one'))
-    t.equal((await answer).status, 429)
+    t.equal((await answer).status, status)
     await until(() => server.seats[0]!.leaves === 1)
     t.equal(server.seats[0]!.written, 0)
   }

@@ -107,7 +107,7 @@ function callOf(req: IncomingMessage, res: ServerResponse, upgrade: Call['upgrad
       return value === undefined ? null : typeof value === 'string' ? value : (value[0] ?? null)
     },
     variable: name => said.variables?.[name] ?? '',
-    charge: () => true,
+    charge: () => Number.POSITIVE_INFINITY,
     answer,
     refuse(what: No) {
       refused.push(what.code)
