@@ -62,13 +62,15 @@ function lifetime(form: 'seconds' | 'text', text: string, _shape?: unknown, at?:
 }
 
 /**
- * Compiles a shape once. The function that comes back fills in defaults **in the input itself** and returns it,
+ * Compiles a shape once, when it is first used: all of them would be a third of the start of a process, and of each
+ * thread. The function that comes back fills in defaults **in the input itself** and returns it,
  * or throws `Invalid` with all faults (with the first, where the input is huge).
  */
 export function compile<S extends TSchema>(schema: S): (input: unknown) => Static<S> {
-  const check = atOnce.compile(schema)
+  let check: ValidateFunction | null = null
   let checkAll: ValidateFunction | null = null
   return input => {
+    check ??= atOnce.compile(schema)
     if (check(input)) return input as Static<S>
     if (valuesOf(input, MOST_VALUES) > MOST_VALUES) throw new Invalid(check.errors!.slice(0, 1).map(fault))
     checkAll ??= thorough.compile(schema)

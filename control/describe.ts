@@ -23,8 +23,8 @@ const security: Record<Door, readonly Json[]> = {
 
 const Faults: Json = {
   type: 'array',
-  description: 'What was wrong, member by member',
-  items: { type: 'object', properties: { pointer: { type: 'string' }, message: { type: 'string' } } }
+  description: 'What was wrong, member by member; of documents in folders: one line a fault',
+  items: { type: ['object', 'string'], properties: { pointer: { type: 'string' }, message: { type: 'string' } } }
 }
 
 /** Errors by surface (`outside.md` §3). */
