@@ -2,18 +2,23 @@ import { createHash } from 'node:crypto'
 import { type Cluster, Command, type Redis } from 'ioredis'
 import type { RedisLink } from './redis.ts'
 
+/** Commands in one write; with more, Redis would stand idle while this process makes them, and the other way round. */
+const TOGETHER = 8
+
 /**
- * Runs Lua by its hash. All commands of one turn of the event loop leave in one write per connection: that is what
+ * Runs Lua by its hash. Commands of one turn of the event loop leave together, some in one write: that is what
  * ioredis' own pipelining is for, but there the next batch waits until the last was answered, and in a cluster a batch
  * of which one command was redirected fails (bench/micro/redis.ts).
  */
 export function scripts(commands: Redis | Cluster): RedisLink['script'] {
   const utf8 = { replyEncoding: 'utf8' } as const
   const corked: Redis['stream'][] = []
+  let waiting = 0
 
   function uncork(): void {
     for (const stream of corked) stream.uncork()
     corked.length = 0
+    waiting = 0
   }
 
   function cork(stream: Redis['stream'] | undefined): void {
@@ -31,6 +36,7 @@ export function scripts(commands: Redis | Cluster): RedisLink['script'] {
     }
     const command = new Command(name, args as (string | number)[], utf8)
     commands.sendCommand(command)
+    if (++waiting >= TOGETHER) uncork()
     return command.promise
   }
 
