@@ -4,21 +4,10 @@ import { handClock } from '../helpers/clock.ts'
 import { api, gateway, rights, type TestGateway, withKey } from '../helpers/gateway.ts'
 import { postgres } from '../helpers/postgres.ts'
 import { redisServer } from '../helpers/redis.ts'
+import { soon } from '../helpers/soon.ts'
 
 t.setTimeout(120_000)
 const [database, redis] = await Promise.all([postgres(t, { version: 17 }), redisServer(t)])
-
-/** A second is the bound for what another process does; the machine may be slow, so twice as long is waited. */
-async function soon(t: Test, what: string, status: number, call: () => Promise<{ status: number }>): Promise<void> {
-  const until = Date.now() + 2_000
-  let last = 0
-  while (Date.now() < until) {
-    last = (await call()).status
-    if (last === status) return void t.pass(what)
-    await wait(20)
-  }
-  t.fail(`${what}: ${last}, not ${status}`)
-}
 
 async function until(is: () => Promise<boolean>): Promise<void> {
   const end = Date.now() + 5_000

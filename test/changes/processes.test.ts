@@ -1,25 +1,13 @@
-import { setTimeout as wait } from 'node:timers/promises'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { handClock } from '../helpers/clock.ts'
 import { api, gateway, rights, withKey } from '../helpers/gateway.ts'
 import { postgres } from '../helpers/postgres.ts'
+import { soon } from '../helpers/soon.ts'
 import { upstream } from '../helpers/upstream.ts'
 
 t.setTimeout(120_000)
 const server = await postgres(t, { version: 17 })
 const documents = (url: string) => ({ storage: { documents: { type: 'postgres', url, pool_size: 4 } } })
-
-/** A second is the bound for what another process does; the machine may be slow, so twice as long is waited. */
-async function soon(t: Test, what: string, status: number, call: () => Promise<{ status: number }>): Promise<void> {
-  const until = Date.now() + 2_000
-  let last = 0
-  while (Date.now() < until) {
-    last = (await call()).status
-    if (last === status) return void t.pass(what)
-    await wait(20)
-  }
-  t.fail(`${what}: ${last}, not ${status}`)
-}
 
 t.test('what one process writes counts in another within a second', async t => {
   const settings = documents(await server.database())
