@@ -43,6 +43,8 @@ export class GroupSource {
   readonly #host: SourceHost
   readonly #topics: readonly string[]
   readonly queues = new Map<string, PartitionQueue>()
+  /** With `ack: client`, of partitions that were ours: clients may still have ids of then, and the same offsets come again. */
+  readonly #renewals = new Map<string, number>()
   /** Why reading stands still; null: it does not. */
   fault: string | null = null
   /** The group has given it its partitions, or none. */
@@ -203,8 +205,7 @@ export class GroupSource {
     this.#cancelBudget?.()
     this.#cancelCommit = null
     this.#cancelBudget = null
-    for (const queue of this.queues.values()) this.#host.lost(queue)
-    this.queues.clear()
+    for (const [key, queue] of this.queues) this.#lose(key, queue)
     this.#reading = null
     this.fault = null
     this.isAssigned = false
@@ -243,7 +244,9 @@ export class GroupSource {
     const name = `${this.#topics.indexOf(topic)}.${partition}-`
     const place = { topic, partition }
     const { budget } = this.#given
-    const queue = new PartitionQueue(place, name, offset, isUnpinned ? -1 : offset, budget, () => this.moved())
+    const committed = isUnpinned ? -1 : offset
+    const renewals = this.#renewals.get(key) ?? 0
+    const queue = new PartitionQueue(place, name, offset, committed, renewals, budget, () => this.moved())
     this.queues.set(key, queue)
     if (isUnpinned) this.moved()
     queue.isPaused = this.#isTooMuch(queue)
@@ -254,6 +257,7 @@ export class GroupSource {
 
   #lose(key: string, queue: PartitionQueue): void {
     this.queues.delete(key)
+    if (this.#given.options.ack === 'client') this.#renewals.set(key, queue.lastRenewals + 1)
     this.#host.lost(queue)
   }
 

@@ -20,8 +20,8 @@ export class Entry implements Item {
   holder: object | null = null
   /** How often it was the first that a client had and did not get delivered. */
   failures = 0
-  /** Deliveries that a client did not acknowledge (`ack: client`). */
-  renewals = 0
+  /** Tells a delivery from all earlier ones of the same offset (`ack: client`). */
+  renewals: number
   /** Delivered, or on its way to the dead-letter topic: where it still stands in a list it is passed over. */
   isOver = false
   /** Neighbours among the undelivered of its partition, in order of their offsets. */
@@ -33,9 +33,13 @@ export class Entry implements Item {
     this.seq = seq
     this.size = sizeOf(record)
     this.queue = queue
+    this.renewals = queue.firstRenewals
   }
 
-  /** `<topic>.<partition>-<offset>`, and behind an acknowledgement that never came the number of the delivery: an old id says nothing of the new one. */
+  /**
+   * `<topic>.<partition>-<offset>`, and behind an acknowledgement that never came, or a partition that was away meanwhile, the number of
+   * the delivery: an old id says nothing of the new one, nor of those that came before it.
+   */
   get cursor(): string {
     const id = this.queue.name + this.record.offset
     return this.renewals === 0 ? id : `${id}.${this.renewals}`
@@ -50,6 +54,10 @@ export class PartitionQueue implements RingMember<PartitionQueue> {
   readonly place: Place
   /** Begins the cursors of its messages. */
   readonly name: string
+  /** `renewals` of each of its messages at first. */
+  readonly firstRenewals: number
+  /** The most that one of them has had. */
+  lastRenewals: number
   readonly #budget: Budget
   /** To be called when something of it is done. */
   readonly moved: () => void
@@ -84,9 +92,19 @@ export class PartitionQueue implements RingMember<PartitionQueue> {
   /** Undelivered ones that had a cursor before, by offset. */
   readonly #renewed = new Map<number, Entry>()
 
-  constructor(place: Place, name: string, position: number, committed: number, budget: Budget, moved: () => void) {
+  constructor(
+    place: Place,
+    name: string,
+    position: number,
+    committed: number,
+    renewals: number,
+    budget: Budget,
+    moved: () => void
+  ) {
     this.place = place
     this.name = name
+    this.firstRenewals = renewals
+    this.lastRenewals = renewals
     this.end = position
     this.committed = committed
     this.#budget = budget
@@ -174,6 +192,7 @@ export class PartitionQueue implements RingMember<PartitionQueue> {
   /** From now on it has another cursor: a client that comes late with the old one means that delivery. */
   renew(entry: Entry): void {
     entry.renewals++
+    this.lastRenewals = Math.max(this.lastRenewals, entry.renewals)
     entry.encoded.length = 0
     this.#renewed.set(entry.record.offset, entry)
   }
@@ -202,7 +221,7 @@ export class PartitionQueue implements RingMember<PartitionQueue> {
   #unlink(entry: Entry): void {
     entry.isOver = true
     entry.holder = null
-    if (entry.renewals > 0) this.#renewed.delete(entry.record.offset)
+    if (entry.renewals > this.firstRenewals) this.#renewed.delete(entry.record.offset)
     this.#budget.add(-entry.size)
     if (entry.previous === null) this.#first = entry.next
     else entry.previous.next = entry.next

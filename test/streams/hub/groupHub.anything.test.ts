@@ -20,6 +20,8 @@ const OPS = [
   'turn'
 ] as const
 const PARTITIONS = 3
+/** A failure tells the smallest script that was found by then, before the file's time is up. */
+const plugins = [fc.interruptAfterTimeLimit(15_000, { failOnInterrupt: true })]
 
 const script = fc.array(fc.tuple(fc.constantFrom(...OPS), fc.nat(20), fc.nat(20)), {
   minLength: 50,
@@ -29,12 +31,40 @@ const script = fc.array(fc.tuple(fc.constantFrom(...OPS), fc.nat(20), fc.nat(20)
 
 const id = ({ record }: Item) => `${record.partition}:${record.offset}`
 
+type Script = readonly (readonly [(typeof OPS)[number], number, number])[]
+
+/** A client acknowledges what it had of a partition that was away meanwhile, and has the same offsets and more of it anew. */
+const awayAndBack: Script = [
+  ['join', 0, 0],
+  ['join', 0, 0],
+  ['join', 0, 0],
+  ['leave', 0, 0],
+  ['append', 0, 5],
+  ['join', 0, 0],
+  ['room', 16, 2],
+  ['join', 0, 0],
+  ['pump', 4, 0],
+  ['leave', 14, 0],
+  ['room', 11, 1],
+  ['turn', 0, 0],
+  ['rebalance', 0, 0],
+  ['time', 6, 0],
+  ['room', 10, 5],
+  ['rebalance', 3, 0],
+  ['leave', 20, 0],
+  ['pump', 1, 0],
+  ['pump', 2, 0],
+  ['time', 9, 0],
+  ['late', 9, 17]
+]
+
 /** Runs the script, then lets one client have everything; checks commits all the way. */
-async function run(ops: readonly (readonly [(typeof OPS)[number], number, number])[], how: Differences): Promise<void> {
+async function run(ops: Script, how: Differences): Promise<void> {
   const { hub, broker, clock, budget } = stage({ checkpointLimit: 12, bufferMessages: 8, ...how })
   const isAcked = how.options?.ack === 'client'
   const delivered = new Set<string>()
   let clients: FakeClient[] = []
+  const ids: string[][] = []
   let names = 0
 
   broker.beforeCommit = async () => {
@@ -87,6 +117,7 @@ async function run(ops: readonly (readonly [(typeof OPS)[number], number, number
       if (clients.every(({ wants }) => wants !== null)) joined.wants = null
       const before = broker.readings.length
       clients.push(joined.join(hub))
+      ids.push(joined.cursors)
       if (broker.readings.length > before) broker.assign(0, 1)
     } else if (op === 'leave' && client !== undefined) {
       client.seat.leave()
@@ -111,6 +142,7 @@ async function run(ops: readonly (readonly [(typeof OPS)[number], number, number
 
   names = 0
   const last = new FakeClient().join(hub)
+  ids.push(last.cursors)
   for (const client of clients) client.seat.leave()
   broker.assign(0, 1, 2)
   const isDone = () =>
@@ -125,6 +157,8 @@ async function run(ops: readonly (readonly [(typeof OPS)[number], number, number
   }
   if (!isDone()) throw new Error(`stuck: ${JSON.stringify([[...broker.committed], hub.status()])}`)
   if (budget.used !== 0 || hub.status().queued !== 0) throw new Error('something is left over')
+  const all = ids.flat()
+  if (isAcked && new Set(all).size < all.length) throw new Error('an id of two deliveries')
   const closing = hub.close('stopping', 0)
   await clock.move(3000)
   await closing
@@ -142,7 +176,7 @@ for (const [name, differences] of Object.entries(cases))
   t.test(`whatever happens ${name}, no message is lost and no commit passes an undelivered one`, async t => {
     await fc.assert(
       fc.asyncProperty(script, async ops => run(ops, differences)),
-      { numRuns: 150 }
+      { numRuns: 150, examples: [[[...awayAndBack]]], plugins }
     )
     t.pass()
   })
@@ -186,7 +220,7 @@ t.test(
         const { delivered, redelivered, dropped } = hub.status()
         if (delivered !== total || redelivered > 0 || dropped > 0) throw new Error(JSON.stringify(hub.status()))
       }),
-      { numRuns: 60 }
+      { numRuns: 60, plugins }
     )
     t.pass()
   }
