@@ -4,7 +4,6 @@ import {
   existsSync,
   fsyncSync,
   linkSync,
-  mkdirSync,
   openSync,
   readFileSync,
   renameSync,
@@ -12,6 +11,7 @@ import {
   writeSync
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
+import { makeFolder } from '../config/folder.ts'
 import type { Random } from '../config/world.ts'
 
 /** The file in the data folder that holds what was generated, one `name=value` a line. */
@@ -32,7 +32,7 @@ export interface Secrets {
 export function generatedSecrets(dataFile: string, random: Random): Secrets {
   const folder = resolve(dirname(dataFile))
   const file = join(folder, FILE)
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  makeFolder(folder, 'storage.documents.path')
   const fresh = !existsSync(file) && create(file, `gateway.secret=${random.bytes(24).toString('base64url')}\n`)
   if (!fresh) chmodSync(file, 0o600)
   const gateway = /^gateway\.secret=([\x21-\x7e]{16,})$/m.exec(readFileSync(file, 'utf8'))?.[1]
@@ -54,7 +54,7 @@ export interface AdministratorKey {
 export function administratorKey(dataFile: string, random: Random): AdministratorKey {
   const folder = resolve(dirname(dataFile))
   const file = join(folder, FILE)
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  makeFolder(folder, 'storage.documents.path')
   const text = existsSync(file) ? readFileSync(file, 'utf8') : ''
   if (!/^admin\.access_key=/m.test(text)) {
     const accessKey = Buffer.from(random.bytes(16)).toString('hex')

@@ -146,9 +146,14 @@ async function leave(status: number): Promise<never> {
 async function reload(): Promise<void> {
   // Whoever is still starting reads everything anyway.
   if (running === null || stopping !== null) return
-  const faults = await running.reload()
-  if (faults.length === 0) log.info('reloaded')
-  else log.error('not reloaded: the old state stays', { faults })
+  try {
+    const faults = await running.reload()
+    if (faults.length === 0) log.info('reloaded')
+    else log.error('not reloaded: the old state stays', { faults })
+  } catch (cause) {
+    // The store is away: what is in memory goes on.
+    log.error('not reloaded: the old state stays', { cause: cause instanceof Error ? cause.message : String(cause) })
+  }
 }
 
 /**

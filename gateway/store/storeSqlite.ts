@@ -1,8 +1,9 @@
-import { closeSync, existsSync, mkdirSync, openSync, realpathSync } from 'node:fs'
+import { closeSync, existsSync, openSync, realpathSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { parseExact } from '../../config/exactJson.ts'
+import { makeFolder } from '../../config/folder.ts'
 import type { Log } from '../../config/world.ts'
 import { type Connection, openReader } from './sqliteSchema.ts'
 import { type Reading, startThread, type Thread } from './sqliteThread.ts'
@@ -36,10 +37,10 @@ const shortPage = 100
 /**
  * Documents in an SQLite file. A thread owns writes and lists (`sqliteWorker.ts`); point reads happen here, on a
  * connection of their own, and see what is committed.
- * @throws Error naming the file: in use by another process, from a newer version, not a store
+ * @throws Error naming the file: in use by another process, from a newer version, not a store, no folder for it
  */
 export async function storeSqlite({ path: given, log, maxBytes }: SqliteOptions): Promise<Store> {
-  mkdirSync(dirname(given), { recursive: true, mode: 0o700 })
+  makeFolder(dirname(given), 'storage.documents.path')
   // Two names of one file must meet in one lock.
   const path = existsSync(given) ? realpathSync(given) : join(realpathSync(dirname(given)), basename(given))
   const locked = lock(path)

@@ -9,9 +9,10 @@ import type { FilesRead } from '../documents/files.ts'
 import { type Part, part } from '../probes.ts'
 import type { Store } from '../store/store.ts'
 import type { Gathered } from './gathered.ts'
+import { lastRead } from './lastRead.ts'
 import { Member } from './member.ts'
 import type { RelayPlace } from './relayed.ts'
-import { vacant } from './vacant.ts'
+import { lockPort, vacant } from './vacant.ts'
 import type { Given } from './words.ts'
 
 /** One that dies again and again is started after 0, 1, 2 … seconds. */
@@ -24,6 +25,8 @@ const FAREWELL_MS = 3_000
 const DUMP_MS = 1_000
 /** One that is busy for longer may refuse a last request to a stream. */
 const STOP_LISTENING_MS = 1_000
+/** How often each is asked whether it lives; one that does not answer is ended (`Member.tell`). */
+const PULSE_MS = 2_000
 
 /** How many threads serve the data plane; 1: the main thread alone. */
 export function threadCount({ gateway: { workers } }: Settings): number {
@@ -86,12 +89,14 @@ export function startThreads(given: ThreadsGiven): Threads {
   let read: FilesRead | null = null
   let isEnding = false
   let isOver = false
+  let unlock = () => {}
   /** What threads dumped when nobody waited for it any more. */
   let left: CounterState[] = []
   const { gateway } = settings
   // The main thread's log takes their lines.
   const access_logs = { ...gateway.access_logs, path: '' }
   const theirs: Settings = { ...settings, gateway: { ...gateway, access_logs } }
+  const remembered = lastRead(given.store, changes)
   for (const slot of slots) slot.member = start(slot)
   counters?.gather(dump)
   const stop = changes.listen(async list => {
@@ -104,7 +109,7 @@ export function startThreads(given: ThreadsGiven): Threads {
     const data: Given = { number, settings: theirs, relay: given.relay, counters: counters?.shared ?? null }
     const bornAt = clock.now()
     const onCounters = (failure: string | null) => given.onCounters(number, failure)
-    const member = new Member({ ...given, data, onCounters, onEnd: () => ended(slot, bornAt) })
+    const member = new Member({ ...given, store: remembered.store, data, onCounters, onEnd: () => ended(slot, bornAt) })
     if (read !== null) void member.load(read)
     return member
   }
@@ -136,6 +141,24 @@ export function startThreads(given: ThreadsGiven): Threads {
       log.error('the thread cannot start', { thread: slot.number, cause: (cause as Error).message })
       await member.end()
     }
+  }
+
+  let stopPulse = clock.after(PULSE_MS, pulse)
+
+  /** A change of nothing: who is stuck does not confirm it. */
+  async function pulse(): Promise<void> {
+    await Promise.allSettled(members().map(member => member.tell([])))
+    if (!isOver) stopPulse = clock.after(PULSE_MS, pulse)
+  }
+
+  /** Nobody has to be told any more, and none is started again. */
+  function end(): void {
+    isOver = true
+    stop()
+    stopPulse()
+    remembered.close()
+    unlock()
+    for (const { cancel } of slots) cancel()
   }
 
   function members(): Member[] {
@@ -182,6 +205,7 @@ export function startThreads(given: ThreadsGiven): Threads {
     async listen(port, address) {
       await Promise.all(slots.map(({ member, number }) => member?.loaded ?? gone(number)))
       // Again: meanwhile somebody may have come.
+      unlock = await lockPort(port, address)
       await vacant(port, address)
       const [first, ...others] = members()
       const bound = await first!.ask<AddressInfo>({ is: 'listen', port, address })
@@ -200,9 +224,7 @@ export function startThreads(given: ThreadsGiven): Threads {
       await Promise.all(stopped)
     },
     async drain(ms) {
-      isOver = true
-      stop()
-      for (const { cancel } of slots) cancel()
+      end()
       const drained = members().map(member => within(member.ask<CounterState[]>({ is: 'drain', ms }), ms + FAREWELL_MS))
       for (const states of await Promise.all(drained)) keep(states ?? [])
       await Promise.all(slots.map(({ member }) => member?.end()))
@@ -215,9 +237,7 @@ export function startThreads(given: ThreadsGiven): Threads {
       return slots.flatMap(({ member }) => (member === null ? [] : [member.worker]))
     },
     async close() {
-      isOver = true
-      stop()
-      for (const { cancel } of slots) cancel()
+      end()
       await Promise.all(slots.map(({ member }) => member?.end()))
     }
   }

@@ -15,3 +15,22 @@ export function vacant(port: number, address: string): Promise<void> {
     )
   })
 }
+
+/**
+ * Two gateways that start in one moment would both find their port vacant and share it: the first to come here has it, until
+ * the answer is called. Linux alone has names for this that leave nothing behind when a process is killed; elsewhere the
+ * moment stays.
+ * @throws Error EADDRINUSE
+ */
+export function lockPort(port: number, address: string): Promise<() => void> {
+  if (port === 0 || process.platform !== 'linux') return Promise.resolve(() => {})
+  return new Promise((resolve, reject) => {
+    const server = createServer(socket => socket.destroy())
+    server.once('error', cause => {
+      const { code } = cause as NodeJS.ErrnoException
+      reject(Object.assign(new Error(`listen ${code}: address already in use ${address}:${port}`), { code }))
+    })
+    server.listen({ path: `\0svc-gateway ${address}:${port}` }, () => resolve(() => server.close()))
+    server.unref()
+  })
+}

@@ -1,7 +1,9 @@
+import { Agent, get } from 'node:http'
 import t from 'tap'
-import { rights } from '../helpers/gateway.ts'
+import { api, rights, withKey } from '../helpers/gateway.ts'
 import { postgres } from '../helpers/postgres.ts'
 import { launch, settings } from '../helpers/process.ts'
+import { until } from '../helpers/streamClients.ts'
 
 t.setTimeout(120_000)
 const server = await postgres(t, { version: 17 })
@@ -46,3 +48,32 @@ t.test('a process that is killed loses nothing it acknowledged, and the other on
     if (status !== 200 || body.tags[0] !== id) t.fail(`${id} is ${status}`)
   }
 })
+
+t.test(
+  'with a database that is away all threads serve the keys that one of them knew, and a reload changes nothing',
+  async t => {
+    const given = on(await server.database())
+    const process = launch(t, { settings: { ...given, gateway: { ...given.gateway, workers: 2 } } })
+    const at = `${await process.ready}/a/`
+    await process.svc('POST', '/svc/apis/oas', api('a', 'svc://echo', { server: withKey }))
+    const { body } = await process.svc('POST', '/svc/keys/create', rights('a'))
+    const headers = { Authorization: body.key }
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    const status = (agent: Agent | false) =>
+      new Promise<number>((resolve, reject) => {
+        get(at, { headers, agent }, answer => answer.resume().on('end', () => resolve(answer.statusCode!))).on(
+          'error',
+          reject
+        )
+      })
+    t.equal(await status(agent), 200)
+    await server.stop('immediate')
+    process.child.kill('SIGHUP')
+    await until(
+      () => process.lines().some(({ msg }) => msg === 'not reloaded: the old state stays'),
+      'the reload is told'
+    )
+    for (let n = 0; n < 20; n++) t.equal(await status(false), 200)
+    agent.destroy()
+  }
+)

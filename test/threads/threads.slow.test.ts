@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { Agent, type IncomingMessage, request } from 'node:http'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
@@ -18,7 +19,8 @@ channel.unref()
 const ways = [
   () => { throw new Error('thrown by the test') },
   () => process.exit(3),
-  () => { for (const all = []; ; ) all.push(new Array(100_000).fill(0.5 + all.length)) }
+  () => { for (const all = []; ; ) all.push(new Array(100_000).fill(0.5 + all.length)) },
+  () => { for (;;); }
 ]
 let count = 0
 if (isMainThread) process.on('SIGUSR2', () => channel.postMessage(count++ % ways.length))
@@ -52,7 +54,7 @@ t.test('however a thread ends, the others serve on, and it is started again', as
   const process = launch(t, { cwd, settings: settings(gateway), node: ['--max-old-space-size=64', '--import', file] })
   const { url, headers } = await withApi(process, {})
   const count = (text: string) => process.lines().filter(({ msg, thread }) => msg === text && thread === 1).length
-  for (const [i, way] of ['an exception', 'an exit', 'a heap that is full'].entries()) {
+  for (const [i, way] of ['an exception', 'an exit', 'a heap that is full', 'an endless loop'].entries()) {
     process.child.kill('SIGUSR2')
     await until(() => count('thread ended: it is started again') > i, `${way} has ended it`)
     for (let n = 0; n < 20; n++) t.equal((await get(url, headers, false)).statusCode, 200)
@@ -66,7 +68,7 @@ t.test('however a thread ends, the others serve on, and it is started again', as
     [/thrown by the test/, /memory/]
   )
   process.child.kill('SIGUSR2')
-  await until(() => count('thread ended: it is started again') > 3, 'it has ended once more')
+  await until(() => count('thread ended: it is started again') > 4, 'it has ended once more')
   process.child.kill('SIGTERM')
   t.equal(await process.ended, 0)
 })
@@ -127,3 +129,23 @@ t.test('a port that is taken is one clear line and status 3', async t => {
   t.equal(await second.ended, 3)
   t.match(second.stderr(), /^the gateway cannot start: .*EADDRINUSE.*\(gateway\.listen_port\)\n$/)
 })
+
+t.test('of two gateways that start in one moment, one has the port and the other says so', async t => {
+  for (let i = 0; i < 3; i++) {
+    const listen_port = await freePort()
+    const given = { settings: settings({ workers: 2, listen_port }, { storage: { documents: { type: 'memory' } } }) }
+    const both = [launch(t, given), launch(t, given)]
+    const how = both.map(({ ready, ended }) => Promise.race([ready.then(() => 'ready').catch(() => 'none'), ended]))
+    t.same((await Promise.all(how)).map(String).sort(), ['3', 'ready'].sort())
+    for (const each of both) each.child.kill('SIGKILL')
+    await Promise.all(both.map(({ ended }) => ended))
+  }
+})
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return port
+}
