@@ -396,6 +396,54 @@ t.test(
   }
 )
 
+t.test('when Redis and the ledger both hang, a quota is waited for once', async t => {
+  let answer: (state: { id: string; count: number; renews: number }) => void = () => {}
+  const asksOf: string[] = []
+  const kept: KeptQuotas = {
+    find(id) {
+      asksOf.push(id)
+      return new Promise(resolve => {
+        answer = resolve
+      })
+    },
+    forget: async () => {}
+  }
+  const { clock, server, process, exact } = begin(t, { kept })
+  const counters = process()
+  await turn()
+  const [limit, other] = [exact(plainQuota(100, 0)), exact(plainQuota(100, 0, 'other'))]
+  server.set('gone')
+  const first = counters.charge([limit])
+  await clock.move(BUDGET - 10)
+  const second = counters.charge([limit])
+  t.ok(first instanceof Promise && second instanceof Promise)
+  await clock.move(BUDGET)
+  for (const verdict of [await first, await second]) t.ok(passes(verdict))
+  for (let i = 0; i < 5; i++) {
+    t.notOk(counters.charge([limit]) instanceof Promise, 'nobody waits any more')
+    await clock.move(400)
+  }
+  t.ok(counters.charge([other]) instanceof Promise, 'of another one nothing is known yet')
+  await clock.move(BUDGET)
+  t.notOk(counters.look([other]) instanceof Promise)
+  t.strictSame(asksOf, [limit.id, other.id], 'each was asked for once')
+  answer({ id: other.id, count: 99, renews: 0 })
+  await turn()
+  t.match(counters.look([other]), { refused: 0 }, 'what it tells later counts from then on')
+})
+
+t.test('a clock that is set back gives leases back', async t => {
+  const { clock, server, process, lease } = begin(t)
+  const counters = process()
+  const limit = lease(plainQuota(1_000, 600))
+  for (let i = 0; i < 70; i++) await counters.charge([limit])
+  const held = 1_000 - 70 - server.counters.look([limit]).standings[0]!.remaining
+  t.ok(held > 0)
+  clock.jump(-1)
+  await counters.charge([limit])
+  t.strictSame(server.returned, [{ id: limit.id, units: held }])
+})
+
 t.test('a key is forgotten without a long wait for a Redis that hangs', async t => {
   const { clock, server, failures, process } = begin(t)
   const counters = process()

@@ -28,6 +28,8 @@ export const commandsUsed: Readonly<Record<string, string>> = {
   type: '1.0.0',
   unlink: '4.0.0',
   unsubscribe: '2.0.0',
+  xadd: '5.0.0',
+  xrange: '5.0.0',
   zadd: '1.2.0',
   zcard: '1.2.0',
   zrem: '1.2.0',

@@ -5,6 +5,7 @@ import type { RedisLink } from '../../redis/redis.ts'
 import type { Charge, CounterState, Standing, Verdict } from '../counters.ts'
 import { type Remote, RemoteFault, type Taken } from '../remote.ts'
 import { chargeScript } from './chargeScript.ts'
+import { forgotten, type Listening } from './forgotten.ts'
 import { aliveScript, forgetScript, giveBackScript } from './lua.ts'
 import { merging } from './merging.ts'
 import { keysOf, type Plan, planOf } from './plan.ts'
@@ -45,10 +46,11 @@ export function countersRedis(options: CountersRedisOptions): Remote {
   const merge = merging({ link, moment, ledger })
   const plans = new WeakMap<Charge, Plan>()
   const quotas = new Quotas()
-  const channel = `${prefix}:forgotten`
+  const { channel, keep, listen } = forgotten(link)
   const members = `${prefix}:members`
   const me = random.bytes(12).toString('base64url')
   const endings: (() => void)[] = []
+  const listenings: Listening[] = []
   let toldAt = Number.NEGATIVE_INFINITY
   let broken = 0
 
@@ -206,26 +208,31 @@ export function countersRedis(options: CountersRedisOptions): Remote {
       for (const same of places.values())
         for (let i = 0; i < same.length; i += FORGET_AT_ONCE) {
           const part = same.slice(i, i + FORGET_AT_ONCE)
+          // Kept first: whoever is away meanwhile finds it, and whoever listens hears it when it is done.
+          const message = await keep(part).catch(fault)
           await runForget(
             part.flatMap(id => keysOf(prefix, id)),
-            [channel, JSON.stringify(part)]
+            [channel, message]
           ).catch(fault)
           quotas.forget(part)
         }
     },
     onForgotten(listener) {
-      endings.push(
-        link.subscribe(channel, message => {
-          const ids = message === null ? null : idsOf(message)
-          if (ids !== null) quotas.drop(ids)
-          listener(ids)
-        })
-      )
+      const listening = listen(ids => {
+        if (ids !== null) quotas.drop(ids)
+        listener(ids)
+      })
+      listenings.push(listening)
+      endings.push(listening.end)
     },
     add: states => merge.add(states).catch(fault),
     restore: states => merge.restore(states).catch(fault),
     dump: limit => quotas.dump(limit),
-    alive: () => runAlive([members], [me, LIVES_MS]).then(Number, fault),
+    async alive() {
+      const living = await runAlive([members], [me, LIVES_MS]).catch(fault)
+      for (const { catchUp } of listenings) await catchUp()
+      return Number(living)
+    },
     get isConnected() {
       return link.isConnected
     },
@@ -251,14 +258,4 @@ function verdictOf({ refused, standings, now }: Taken): Verdict {
 
 function fault(error: unknown): never {
   throw error instanceof RemoteFault ? error : new RemoteFault(causeOf(error))
-}
-
-/** Null: not what this gateway says there. */
-function idsOf(message: string): string[] | null {
-  try {
-    const ids: unknown = JSON.parse(message)
-    return Array.isArray(ids) && ids.every(id => typeof id === 'string') ? ids : null
-  } catch {
-    return null
-  }
 }

@@ -114,10 +114,13 @@ export class Asking {
     for (let i = 0; i < parts.length; i++) {
       const part = parts[i]!
       const { limit, units, lease } = part
-      // Behind the one that refused, and where the request was decided without it: nothing is spent.
-      const isSpent = refused < 0 && !decision.settled
+      // Decided without it: spent is what was counted here, and that is counted there now.
+      const isCountedHere = i < decision.countedHere
+      // Behind the one that refused nothing is spent.
+      const isSpent = refused < 0 && (!decision.settled || isCountedHere)
       if (part.isReserved) {
         if (!isSpent) lease!.putBack(units, part.until)
+        else if (isCountedHere && limit.kind === 'quota') quotas.uncount(limit.id, units)
         if (refused < 0) standings.push(lease!.standing(there))
         continue
       }
@@ -126,14 +129,16 @@ export class Asking {
       const standing = taken.standings[asked]!
       if (limit.kind === 'quota') {
         quotas.answered(limit, standing)
-        // Late, and counted there after all.
-        if (decision.isCountedHere && taken.taken[asked]! > 0) quotas.uncount(limit.id, units)
+        if (isCountedHere && taken.taken[asked]! > 0) quotas.uncount(limit.id, units)
       }
       const isTaken = lease !== null && isSame(lease.limit, limit)
       // In a cluster, what lies before the one that refused was given back.
-      const spare = Math.max(0, taken.taken[asked]! - (decision.settled ? 0 : units))
+      const spare = Math.max(0, taken.taken[asked]! - (isSpent ? units : 0))
       if (asked === taken.refused) refused = i
-      else if (isTaken && (part.isTake || spare > 0)) lease.add(spare, standing, sent, there)
+      else if (isTaken && (part.isTake || spare > 0)) {
+        const covered = limit.kind === 'quota' ? quotas.cover(limit.id, spare) : 0
+        lease.add(spare - covered, standing, sent, there)
+      }
       const own = spare > 0 && asked !== taken.refused ? spare : 0
       standings.push(own === 0 ? standing : { ...standing, remaining: standing.remaining + own })
       asked++

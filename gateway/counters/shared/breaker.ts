@@ -15,7 +15,7 @@ export interface BreakerGiven {
   readonly onOpen: () => void
   /** Brings Redis what it missed; the breaker closes behind it. Rejects: it stays open. */
   readonly recover: () => Promise<void>
-  /** At least once a second while it is closed. */
+  /** At least once a second while it is closed and nothing is overdue. */
   readonly onSecond: () => void
 }
 
@@ -133,7 +133,8 @@ export class Breaker {
     this.#next()
     const { remote, clock, budgetMs, onSecond } = this.#given
     if (this.#isProbing || !remote.isConnected) return
-    if (!this.isOpen) onSecond()
+    // What is overdue may have counted there: its answer is heard first.
+    if (!this.isOpen && !this.#isDoubted) onSecond()
     this.#isProbing = true
     // A process that starts is busy: how long its first probe takes says nothing.
     const isFirst = !this.#hasProbed

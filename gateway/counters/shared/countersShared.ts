@@ -62,11 +62,11 @@ export function countersShared(given: CountersSharedGiven): CountersShared {
 
   const moments = new Moments(clock, () => {
     refusals.forget(null)
-    leases.forget(null)
+    leases.returnAll()
   })
   const refusals = new Refusals(moments)
   const quotas = new Quotas()
-  const learning = new Learning(kept, quotas, moments)
+  const learning = new Learning({ kept, quotas, moments, budgetMs })
   const leases = new Leases(moments, (limit, units, at) => {
     if (breaker.isOpen) return
     const back: Promise<void> = remote.giveBack(limit, units, at).catch(() => {})
@@ -106,7 +106,7 @@ export function countersShared(given: CountersSharedGiven): CountersShared {
     try {
       const { limits, units, kind } = decision
       const verdict = kind === 'look' ? outage.look(limits) : outage.charge(limits, units)
-      decision.isCountedHere = kind === 'charge' && verdict.refused < 0
+      if (kind === 'charge') decision.countedHere = verdict.refused < 0 ? limits.length : verdict.refused
       decision.settle(verdict)
     } catch (cause) {
       decision.fail(cause)

@@ -10,8 +10,8 @@ export class Decision {
   readonly due: number
   readonly promise: Promise<Verdict>
   settled = false
-  /** Decided without Redis, which may have counted it all the same: its quotas were counted here. */
-  isCountedHere = false
+  /** Decided without Redis, which may have counted it all the same: so many of its limits were counted here. */
+  countedHere = 0
   /** Waits for nobody else's take. */
   isAlone = false
   #resolve!: (verdict: Verdict) => void

@@ -42,6 +42,8 @@ export class Lease {
   #takingUntil = Number.NEGATIVE_INFINITY
   #remaining = 0
   #reset = 0
+  /** Units that passed uncounted: the next ones that are taken stand for them. */
+  #owed = 0
   /** The remote clock when the last units were taken. */
   #there = 0
 
@@ -86,8 +88,12 @@ export class Lease {
    * @param there the remote clock in the answer
    */
   add(taken: number, standing: Standing, sent: number, there: number): void {
+    const isSameWindow = this.#reset === standing.reset
     // A rest under which nothing could be spent is of no use beside a new window.
-    this.spare = taken + (this.until > sent && this.#reset === standing.reset ? this.spare : 0)
+    const spare = taken + (this.until > sent && isSameWindow ? this.spare : 0)
+    const owed = this.#countedHere() + (isSameWindow || isLog(this.limit) ? this.#owed : 0)
+    this.spare = Math.max(0, spare - owed)
+    this.#owed = owed - (spare - this.spare)
     this.until = endOf(standing.reset, sent, there)
     if (isLog(this.limit)) this.until = sent + Math.min(this.limit.perMs * LOG_SHARE, LONGEST_LOG_MS)
     this.#given = taken + 1
@@ -97,6 +103,14 @@ export class Lease {
     this.#there = there
   }
 
+  /** Requests that waited for this take, were decided without Redis when it was late, and passed. A quota knows of them. */
+  #countedHere(): number {
+    const { kind, id } = this.limit
+    if (kind === 'quota') return 0
+    return this.waiting.filter(({ limits, countedHere }) => limits.findIndex(limit => limit.id === id) < countedHere)
+      .length
+  }
+
   get takenThere(): number {
     return this.#there
   }
@@ -104,6 +118,7 @@ export class Lease {
   /** What it holds is worth nothing any more. */
   drop(): void {
     this.spare = 0
+    this.#owed = 0
     this.until = Number.NEGATIVE_INFINITY
   }
 
@@ -181,9 +196,14 @@ export class Leases {
   }
 
   /** Everything back. */
-  close(): void {
+  returnAll(): void {
     const now = this.#moments.now()
     for (const lease of this.#leases.values()) this.return(lease, now)
+  }
+
+  /** Everything back, and nothing more is held. */
+  close(): void {
+    this.returnAll()
     this.#leases.clear()
   }
 

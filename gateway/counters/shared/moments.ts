@@ -19,8 +19,9 @@ export class Moments {
 
   now(): number {
     const now = this.#clock.now()
-    if (now < this.#latest) this.#onSetBack()
+    const isSetBack = now < this.#latest
     this.#latest = now
+    if (isSetBack) this.#onSetBack()
     return now
   }
 

@@ -94,6 +94,13 @@ export class Quotas {
     if (quota !== undefined) quota.own = Math.max(0, quota.own - units)
   }
 
+  /** Units that were taken there stand for what was counted here. Answers how many of them do. */
+  cover(id: string, units: number): number {
+    const covered = Math.min(units, this.#quotas.get(id)?.own ?? 0)
+    if (covered > 0) this.uncount(id, covered)
+    return covered
+  }
+
   /** Nothing waits to be added. */
   get isAdded(): boolean {
     return this.#unadded.size === 0
