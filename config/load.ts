@@ -181,6 +181,9 @@ function rules({ gateway, management, storage }: Settings, fromFile: boolean): F
     ] as const)
       if (port === management.listen_port)
         faults.push({ path: '/management/listen_port', message: `must differ from ${name}` })
+  const { use_ssl, ssl_certificates } = gateway.http_server_options
+  if (use_ssl && ssl_certificates.length === 0)
+    faults.push({ path: '/gateway/http_server_options/ssl_certificates', message: 'is required with use_ssl' })
   if (gateway.control_api_port !== 0 && gateway.control_api_port === gateway.listen_port)
     faults.push({ path: '/gateway/control_api_port', message: 'must differ from listen_port' })
   return faults

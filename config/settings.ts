@@ -114,6 +114,21 @@ export const Gateway = Type.Object(
       default: [],
       description: 'CIDRs whose `X-Forwarded-*` and `Forwarded` are believed'
     }),
+    ca_file: Text('PEM file of more authorities that are trusted for outgoing TLS, beside the usual ones'),
+    proxy_enable_http2: Flag('HTTP/2 to https upstreams that speak it', false),
+    enable_token_certificate_binding: Flag(
+      'Keys with `mtls_static_certificate_bindings` count only on connections with one of these client certificates',
+      false
+    ),
+    jwks: Type.Object(
+      {
+        cache: Type.Object(
+          { timeout: Seconds('How long a fetched JWKS counts where the API says nothing else', 240) },
+          { ...strict, default: {} }
+        )
+      },
+      { ...strict, default: {} }
+    ),
     upstream_client: Type.Enum(['direct', 'undici'], {
       default: 'direct',
       description: 'Who speaks to upstreams: `direct` (our own, leaner and stricter) or `undici`'
@@ -163,7 +178,15 @@ export const Gateway = Type.Object(
         write_timeout: Seconds(
           'Longest time in which a client takes nothing of an answer that waits for it; 0: no bound',
           120
-        )
+        ),
+        use_ssl: Flag('The data plane listens with TLS; needs `ssl_certificates`', false),
+        ssl_certificates: Type.Array(Type.String({ minLength: 1, maxLength: 1024 }), {
+          default: [],
+          description:
+            'Ids of stored certificates, or PEM files, each with its private key; chosen by the name that a client asks for, the first where none fits'
+        }),
+        min_version: Type.Enum(['1.2', '1.3'], { default: '1.2', description: 'Oldest version of TLS' }),
+        enable_http2: Flag('HTTP/2 for clients that speak it, with TLS', true)
       },
       { ...strict, default: {} }
     ),
@@ -173,7 +196,45 @@ export const Gateway = Type.Object(
           default: '',
           secret: true,
           description: 'Encrypts private keys and access keys of users in the store; none: as `gateway.secret`'
-        })
+        }),
+        previous_private_certificate_encoding_secrets: Type.Array(Type.String({ secret: true }), {
+          default: [],
+          description:
+            'Earlier values of it: what lies sealed under one of them is sealed anew at start. `gateway.secret` counts among them'
+        }),
+        allow_unsafe_dynamic_mtls_token: Flag(
+          'APIs that take client certificates take a token without a certificate as well',
+          false
+        ),
+        certificates: Type.Object(
+          {
+            upstream: Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 1024 }), {
+              default: {},
+              description:
+                'Client certificates for upstreams, by host, `host:port`, `*.domain` or `*`: ids or PEM files; those of an API go before'
+            })
+          },
+          { ...strict, default: {} }
+        ),
+        pinned_public_keys: Type.Record(Type.String(), Type.String({ minLength: 1, maxLength: 8192 }), {
+          default: {},
+          description:
+            'Public keys of upstreams, by host, `host:port`, `*.domain` or `*`: ids or `sha256/…`, parted by commas; those of an API go before'
+        }),
+        certificate_expiry_monitor: Type.Object(
+          {
+            warning_threshold_days: Type.Integer({
+              minimum: 1,
+              maximum: 36_500,
+              default: 30,
+              unit: 'days',
+              description: 'From when on a certificate is about to expire'
+            }),
+            check_cooldown_seconds: Seconds('A certificate is looked at once in this time', 3_600),
+            event_cooldown_seconds: Seconds('The same event of a certificate comes once in this time', 86_400)
+          },
+          { ...strict, default: {} }
+        )
       },
       { ...strict, default: {} }
     ),
@@ -228,6 +289,23 @@ export const Management = Type.Object(
           unit: 'days',
           description: 'How long records are kept in the store'
         })
+      },
+      { ...strict, default: {} }
+    ),
+    notifications: Type.Object(
+      {
+        certificate_expiry_monitor: Type.Object(
+          {
+            warning_threshold_days: Type.Integer({
+              minimum: 1,
+              maximum: 36_500,
+              default: 30,
+              unit: 'days',
+              description: 'From when on `/api/org/notifications` and lists show that a certificate is about to expire'
+            })
+          },
+          { ...strict, default: {} }
+        )
       },
       { ...strict, default: {} }
     ),

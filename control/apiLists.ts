@@ -1,12 +1,38 @@
 import { basename } from 'node:path'
 import Type, { type Static } from 'typebox'
+import type { Scheme } from '../gateway/api.ts'
 import type { Api, ApiRow } from '../gateway/apis.ts'
+import { schemesOf } from '../gateway/documents/readAuthentication.ts'
 import { isStreaming } from './apis.ts'
 import type { Caller } from './caller.ts'
 import { pageAsked, pagesOf, paging, slicePage, streamedList } from './page.ts'
 import type { ControlTools } from './tools.ts'
 
 /** Lists of APIs: all are in memory, so a page is a walk through them (semantics §2.5). */
+
+/** How callers show who they are: one way, or `multiple`, together or one of them. */
+const AUTHS = [
+  'keyless',
+  'token',
+  'basic',
+  'jwt',
+  'oauth',
+  'hmac',
+  'message_signature',
+  'certificate',
+  'multiple'
+] as const
+type Auth = (typeof AUTHS)[number]
+/** As `baseIdentityProvider` and lists of policies call them. */
+const OTHER_NAMES = {
+  auth_token: 'token',
+  basic_auth_user: 'basic',
+  jwt_claim: 'jwt',
+  oauth_key: 'oauth',
+  hmac_key: 'hmac',
+  mtls: 'certificate'
+} as const
+type OtherName = keyof typeof OTHER_NAMES
 
 const SORTS = ['name', '-name', 'created_at', '-created_at', 'updated_at', '-updated_at'] as const
 type Sort = (typeof SORTS)[number]
@@ -17,8 +43,9 @@ export const apiFilters = {
     Type.String({ maxLength: 1024, description: 'Text in the name, the id or the listen path, in any case' })
   ),
   auth_type: Type.Optional(
-    Type.Enum(['keyless', 'token', 'auth_token'], {
-      description: 'How callers show who they are; the last two are one'
+    Type.Enum([...AUTHS, ...(Object.keys(OTHER_NAMES) as OtherName[])], {
+      description:
+        'A way in which callers show who they are, alone or beside others; multiple: several ways. auth_token, basic_auth_user, jwt_claim, oauth_key, hmac_key and mtls are other names'
     })
   ),
   sort: Type.Optional(Type.Enum([...SORTS], { description: 'Default: -created_at' }))
@@ -35,7 +62,7 @@ export const ApiEntry = Type.Object(
     org_id: Type.String(),
     slug: Type.String(),
     type: Type.Enum(['oas', 'streams']),
-    auth_type: Type.Enum(['keyless', 'token']),
+    auth_type: Type.Enum([...AUTHS], { description: 'multiple: several ways, together or one of them' }),
     domain: Type.String({ description: 'Empty: any host' }),
     listen_path: Type.String(),
     active: Type.Boolean(),
@@ -78,14 +105,15 @@ export function listApis(
 ): unknown {
   const asked = pageAsked(query, settings)
   const text = (query.q ?? '').toLowerCase()
-  const auth = query.auth_type === 'auth_token' ? 'token' : query.auth_type
+  const auth = OTHER_NAMES[query.auth_type as OtherName] ?? (query.auth_type as Auth | undefined)
   const all = ordered(apis.rows(), { sort: query.sort ?? '-created_at', org: caller.org, type })
   const found =
     text === '' && auth === undefined
       ? all
       : all.filter(
           ({ facts }) =>
-            (auth === undefined || facts.auth === auth) && facts.texts.some(member => member.includes(text))
+            (auth === undefined || facts.auth === auth || facts.ways.has(auth)) &&
+            facts.texts.some(member => member.includes(text))
         )
   if (asked.page < 0) return streamedList('apis', 'pages', each(found, show))
   return { apis: slicePage(found, asked).map(({ row }) => show(row)), pages: pagesOf(found.length, asked) }
@@ -98,7 +126,9 @@ async function* each(listed: readonly Listed[], show: (row: ApiRow) => unknown) 
 /** What lists look at, worked out once for each API. */
 interface Facts {
   readonly type: 'oas' | 'streams'
-  readonly auth: 'keyless' | 'token'
+  readonly auth: Auth
+  /** Empty: keyless. */
+  readonly ways: ReadonlySet<Auth>
   /** Lower case. */
   readonly texts: readonly string[]
   readonly name: string
@@ -107,14 +137,26 @@ interface Facts {
 const known = new WeakMap<Api, Facts>()
 
 function factsOf(api: Api): Facts {
-  const facts = known.get(api) ?? {
+  const facts = known.get(api) ?? read(api)
+  known.set(api, facts)
+  return facts
+}
+
+function read(api: Api): Facts {
+  const ways = new Set(schemesOf(api.authentication).map(wayOf))
+  const [first = 'keyless'] = ways
+  return {
     type: isStreaming(api.document) ? 'streams' : 'oas',
-    auth: api.authentication === null ? 'keyless' : 'token',
+    auth: ways.size > 1 ? 'multiple' : first,
+    ways,
     texts: [api.name, api.id, `${api.listenPath}/`].map(text => text.toLowerCase()),
     name: api.name.toLowerCase()
   }
-  known.set(api, facts)
-  return facts
+}
+
+function wayOf(scheme: Scheme): Auth {
+  if (scheme.kind === 'introspection' || (scheme.kind === 'jwt' && scheme.external)) return 'oauth'
+  return scheme.kind === 'message-signature' ? 'message_signature' : scheme.kind
 }
 
 interface Order {

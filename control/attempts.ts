@@ -1,5 +1,5 @@
-import { isIPv6 } from 'node:net'
 import type { Clock } from '../config/world.ts'
+import { network } from '../gateway/addresses.ts'
 
 /** Addresses remembered at most; beyond, those whose minute began first leave. */
 const REMEMBERED = 50_000
@@ -21,7 +21,7 @@ export class Attempts {
   wrong(address: string): number {
     if (this.#most === 0) return 0
     const now = this.#clock.now()
-    const from = origin(address)
+    const from = network(address)
     let known = this.#byAddress.get(from)
     if (known === undefined || now - known.since >= MINUTE_MS || now < known.since) {
       this.#byAddress.delete(from)
@@ -32,20 +32,4 @@ export class Attempts {
     known.count++
     return known.count > this.#most ? Math.ceil((known.since + MINUTE_MS - now) / 1000) : 0
   }
-}
-
-/** One host of IPv6 has a whole /64 to call from, however the address is written. */
-function origin(address: string): string {
-  if (!isIPv6(address)) return address
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
-  if (mapped !== null) return mapped[1]!
-  const [head = '', tail = ''] = address.split('::')
-  const left = head === '' ? [] : head.split(':')
-  // Four digits with dots stand for two groups.
-  const right = tail === '' ? 0 : tail.split(':').length + (tail.includes('.') ? 1 : 0)
-  const groups = address.includes('::')
-    ? [...left, ...new Array(8 - left.length - right).fill('0'), ...tail.split(':')]
-    : left
-  const network = groups.slice(0, 4).map(group => Number.parseInt(group, 16).toString(16))
-  return `${network.join(':')}::/64`
 }

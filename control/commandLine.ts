@@ -12,7 +12,7 @@ const usage = `Usage: npm run svc -- COMMAND [options]
   plan FILE…       what apply would change, by meaning; writes nothing
   apply FILE…      makes the gateway's documents those of the files; a second run says "nothing to do"
   export [FOLDER]  writes APIs, policies, assets and named keys (no secrets) as files; default: svc-export
-  validate FILE…   checks files without a gateway
+  validate FILE…   checks files without a gateway, and says which operations are reached without a credential
   move-keys        copies all keys from the documents to Redis or back, before storage.keys is changed; may be repeated
 
   --url URL        the management interface; default: SVC_URL, else http://127.0.0.1:3000
@@ -80,10 +80,10 @@ async function main(args: string[]): Promise<number> {
   if (command !== 'plan' && command !== 'apply' && command !== 'validate') throw new Wrong(`${command} is no command`)
   if (files.length === 0) throw new Wrong(`${command} needs files or folders`)
   const given = readDocuments(files)
-  const faults = validate(given)
+  const { faults, notes } = validate(given)
   if (faults.length > 0) throw new Faulty(faults)
   if (command === 'validate') {
-    say(`${given.length} documents are valid`)
+    say([`${given.length} documents are valid`, ...notes].join('\n'))
     return STATUS.done
   }
   const called = gateway()

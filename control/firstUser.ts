@@ -1,8 +1,8 @@
 import type { Clock, Random } from '../config/world.ts'
 import { Conflict, type Store } from '../gateway/store/store.ts'
+import type { Vault } from '../gateway/vault.ts'
 import { newId } from './ids.ts'
 import { newUser, userWrites } from './users.ts'
-import type { Vault } from './vault.ts'
 
 /**
  * Where there is no user at all, makes the administrator of the organisation `default`, active.

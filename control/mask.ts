@@ -1,4 +1,5 @@
 import { isRaw } from '../config/exactJson.ts'
+import { isObject } from '../config/report.ts'
 import { embeddedOrg, looksLikeToken } from '../gateway/keys/token.ts'
 
 /** Words of a name that make its value a secret wherever it stands: `X-Backend-Token`, `clientSecret`, `pin_password`. */
@@ -17,10 +18,12 @@ const KEYS = new Set(
 const NAMES = new Set('passwordhash sealedkey hmacstring setcookie'.split(' '))
 /** Of our own documents, which have such words and hold no secret. */
 const OPEN = new Set(
-  'mintokenlength passwordmaxdays passwordupdated resetpassword tokenurl authtype basicauth basicauthdata hashtype'.split(
+  'mintokenlength passwordmaxdays passwordupdated resetpassword tokenurl authtype basicauth basicauthdata hashtype signaturevalidation certificateauth authorizationservers'.split(
     ' '
   )
 )
+/** Members of a security scheme that have such names and hold no secret but below names of their own. */
+const OPEN_IN_SCHEMES = new Set(['jwt', 'cookie'])
 export const MASK = '********'
 
 function isSecret(name: string): boolean {
@@ -36,17 +39,41 @@ function isSecret(name: string): boolean {
 
 /** A copy of a document without its secrets: what holds one keeps its place. Pairs of `name` and `value` count as members. */
 export function masked(value: unknown): unknown {
+  return copied(value, isSecret)
+}
+
+type IsSecret = (name: string, value: unknown) => boolean
+
+function copied(value: unknown, isSecretHere: IsSecret): unknown {
   if (typeof value === 'string')
     return /^[a-z][a-z0-9+.-]*:\/\//i.test(value) ? maskedAddress(value) : maskedToken(value)
   if (typeof value !== 'object' || value === null || isRaw(value)) return value
-  if (Array.isArray(value)) return value.map(masked)
+  if (Array.isArray(value)) return value.map(inner => copied(inner, isSecretHere))
   const pair = 'name' in value && 'value' in value && typeof value.name === 'string' && isSecret(value.name)
   const out: Record<string, unknown> = Object.create(null)
   for (const [name, inner] of Object.entries(value)) {
-    const secret = (isSecret(name) || (pair && name === 'value')) && holdsSomething(inner)
-    out[maskedToken(name)] = secret ? MASK : masked(inner)
+    const secret = isSecretHere(name, inner) || (pair && name === 'value')
+    if (secret && holdsSomething(inner) && !isLocation(inner)) out[maskedToken(name)] = MASK
+    else if (name === 'securitySchemes') out[name] = copied(inner, amongSchemes)
+    else if (name === 'source' && isSecretSource(inner)) out[name] = MASK
+    else out[maskedToken(name)] = copied(inner, isSecretHere === amongSchemes ? inScheme : isSecretHere)
   }
   return out
+}
+
+/** Names of schemes are those of their writer. */
+const amongSchemes: IsSecret = (name, value) => !isObject(value) && isSecret(name)
+const inScheme: IsSecret = (name, value) => !(OPEN_IN_SCHEMES.has(name) && isObject(value)) && isSecret(name)
+
+/** Where a credential stands, not the credential. */
+function isLocation(value: unknown): boolean {
+  if (!isObject(value) || typeof value.enabled !== 'boolean') return false
+  return Object.keys(value).every(name => name === 'enabled' || name === 'name')
+}
+
+/** Keys of signatures: all but addresses and what is public by its form. In base64 it may be either. */
+function isSecretSource(value: unknown): boolean {
+  return typeof value === 'string' && value !== '' && !/^\s*(?:https?:\/\/|-----BEGIN )/i.test(value)
 }
 
 /** Switches and empty members tell nothing. */

@@ -31,6 +31,7 @@ export const rules: readonly Rule[] = [
   { permission: 'users', rx: /^\/api\/users(\/.*)?$/ },
   { permission: 'user_groups', rx: /^\/api\/usergroups(\/.*)?$/ },
   { permission: 'certs', rx: /^(\/api)?\/certs(\/.*)?$/ },
+  { permission: 'certs', rx: /^\/api\/org\/notifications$/ },
   { permission: 'hooks', rx: /^\/api\/hooks(\/.*)?$/ },
   { permission: 'audit_logs', rx: /^\/api\/audit-logs(\/.*)?$/ },
   { permission: 'portal', rx: /^\/portal-api(\/.*)?$/ },

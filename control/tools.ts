@@ -1,17 +1,18 @@
 import type { Settings } from '../config/settings.ts'
 import type { Clock, Log, Random } from '../config/world.ts'
 import type { Apis } from '../gateway/apis.ts'
+import type { Certificates } from '../gateway/certificates/certificates.ts'
 import type { Changes } from '../gateway/changes/changes.ts'
 import type { Counters } from '../gateway/counters/counters.ts'
 import type { Events } from '../gateway/events.ts'
-import type { JwksCache } from '../gateway/jwks/jwksCache.ts'
+import type { KeySets } from '../gateway/jwks/keySets.ts'
 import type { Keys } from '../gateway/keys/keys.ts'
 import type { Policies } from '../gateway/keys/policies.ts'
 import type { Store } from '../gateway/store/store.ts'
+import type { Vault } from '../gateway/vault.ts'
 import type { Streams } from '../streams/streams.ts'
 import type { AuditTrail } from './audit.ts'
 import type { People } from './users.ts'
-import type { Vault } from './vault.ts'
 
 /** What handlers may use; each names in its signature what it takes. */
 export interface ControlTools {
@@ -26,7 +27,8 @@ export interface ControlTools {
   readonly events: Events
   readonly people: People
   readonly vault: Vault
-  readonly jwks: JwksCache
+  readonly keySets: KeySets
+  readonly certificates: Pick<Certificates, 'all'>
   readonly streams: Pick<Streams, 'status'>
   /** Null: no records are made. */
   readonly audit: AuditTrail | null

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import type { Group, User } from '../config/shape/user.ts'
 import type { Changes } from '../gateway/changes/changes.ts'
 import type { Document, Store, Write } from '../gateway/store/store.ts'
+import type { Vault } from '../gateway/vault.ts'
 import { nameId } from './ids.ts'
 import { isAdmin, type Permissions } from './permissions.ts'
-import type { Vault } from './vault.ts'
 
 /** Body of a stored `user` document; its id is the user's. */
 export interface UserRecord {

@@ -1,4 +1,4 @@
-import { BlockList, isIP } from 'node:net'
+import { BlockList, isIP, isIPv6 } from 'node:net'
 
 /** A set of addresses and CIDRs. @throws RangeError on what is neither */
 export function addresses(cidrs: readonly string[]): BlockList {
@@ -19,4 +19,20 @@ export function addresses(cidrs: readonly string[]): BlockList {
 export function within(list: BlockList, address: string): boolean {
   const family = isIP(address)
   return family !== 0 && list.check(address, family === 6 ? 'ipv6' : 'ipv4')
+}
+
+/** Who calls from an address: one host of IPv6 has a whole /64 to call from, however it is written. */
+export function network(address: string): string {
+  if (!isIPv6(address)) return address
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
+  if (mapped !== null) return mapped[1]!
+  const [head = '', tail = ''] = address.split('::')
+  const left = head === '' ? [] : head.split(':')
+  // Four digits with dots stand for two groups.
+  const right = tail === '' ? 0 : tail.split(':').length + (tail.includes('.') ? 1 : 0)
+  const groups = address.includes('::')
+    ? [...left, ...new Array(8 - left.length - right).fill('0'), ...tail.split(':')]
+    : left
+  const prefix = groups.slice(0, 4).map(group => Number.parseInt(group, 16).toString(16))
+  return `${prefix.join(':')}::/64`
 }

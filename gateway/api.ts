@@ -23,6 +23,10 @@ export interface Api {
   /** Its segments; null stands for a placeholder, which takes any one segment. */
   readonly listenSegments: readonly (string | null)[]
   readonly strip: boolean
+  /** Certificates of the domain: ids of stored ones or PEM files; what TLS listeners show to who asks for it. */
+  readonly certificates: readonly string[]
+  /** Clients must show one of these certificates (ids, or PEM files), or one that an authority among them signed; null: need not. */
+  readonly clientCertificates: readonly string[] | null
   /** Null: keyless. */
   readonly authentication: Authentication | null
   /** Null: no look at addresses. */
@@ -63,10 +67,168 @@ export interface Api {
 export type ApiDocument = Readonly<Record<string, unknown>>
 
 export interface Authentication {
-  /** Where a token may stand, in reading order; a later one that is not empty wins (semantics §6.3). Never empty. */
-  readonly locations: readonly TokenLocation[]
-  /** The upstream does not get the credential: every location is taken out of the request. */
+  /**
+   * Alternatives, in the order in which they are tried: each is a list of methods that must all succeed. A list without
+   * members lets everybody in; it stands last. Never empty.
+   */
+  readonly groups: readonly (readonly Scheme[])[]
+  /** Where several methods succeed: whose key counts; null: that of the last one. */
+  readonly base: SchemeKind | null
+  /** The upstream does not get the credential: every location of every scheme is taken out of the request. */
   readonly strip: boolean
+  /** How long sessions made from tokens are kept, ms; null: as long as their token counts. */
+  readonly lifetime: { readonly ms: number; readonly respectsValidity: boolean } | null
+  /** Told to clients without a token (RFC 9728); null: nothing. */
+  readonly metadata: ResourceMetadata | null
+}
+
+export type SchemeKind = Scheme['kind']
+export type Scheme =
+  | TokenScheme
+  | BasicScheme
+  | JwtScheme
+  | IntrospectionScheme
+  | HmacScheme
+  | MessageSignatureScheme
+  | CertificateScheme
+
+interface Located {
+  /** Where the credential may stand, in reading order; a later one that is not empty wins (semantics §6.3). Never empty. */
+  readonly locations: readonly TokenLocation[]
+}
+
+export interface TokenScheme extends Located {
+  readonly kind: 'token'
+  /** Requests without a token are known by their client certificate. */
+  readonly takesCertificate: boolean
+  readonly signature: TokenSignature | null
+}
+
+/** A signature beside the token: `hash(token + secret + Unix seconds)`, hexadecimal (semantics §6.3). */
+export interface TokenSignature {
+  readonly hash: 'sha256' | 'md5'
+  readonly locations: readonly TokenLocation[]
+  /** May hold variables. */
+  readonly secret: string
+  readonly skewS: number
+  readonly status: number
+  readonly message: string
+}
+
+export interface BasicScheme extends Located {
+  readonly kind: 'basic'
+  /** How long a verified password is remembered, ms; 0: not at all. */
+  readonly rememberMs: number
+  /** The credentials stand in the body; the first group of each expression is the value. Null: they do not. */
+  readonly body: { readonly user: SafeExpression; readonly password: SafeExpression } | null
+}
+
+/** A regular expression that takes linear time (RE2). */
+export interface SafeExpression {
+  readonly groups: number
+  /** Its first group in a text; null: it does not match. */
+  first(text: string): string | null
+}
+
+/** Where the keys of signatures come from. */
+export type KeySource =
+  /** JWKS addresses; all of them count. `cacheMs` 0: as the settings say. */
+  | { readonly is: 'sets'; readonly sets: readonly { readonly url: string; readonly cacheMs: number }[] }
+  /** A public key or certificate in PEM. */
+  | { readonly is: 'pem'; readonly pem: string }
+  | { readonly is: 'secret'; readonly secret: Buffer }
+  /** The secret of the key that the token names: `jwt_data.secret`. */
+  | { readonly is: 'key' }
+
+export type Family = 'hmac' | 'rsa' | 'ecdsa' | 'eddsa'
+
+/** By how much times of a token may be off, in seconds. */
+export interface Skews {
+  readonly issuedAt: number
+  readonly notBefore: number
+  readonly expires: number
+}
+
+export interface JwtScheme extends Located {
+  readonly kind: 'jwt'
+  /** It is an access token of an external OAuth server: other refusals, no scopes (semantics §6.8). */
+  readonly external: boolean
+  readonly family: Family
+  readonly keys: KeySource
+  readonly skews: Skews
+  readonly skipKid: boolean
+  /** Paths of claims that name the caller, the first that is there counts; each a list of member names. */
+  readonly subject: readonly Claim[]
+  readonly policy: readonly Claim[]
+  /** Null: not looked at. */
+  readonly client: Claim | null
+  readonly defaultPolicies: readonly string[]
+  readonly scopeClaims: readonly Claim[]
+  /** Empty: scopes are not looked at. */
+  readonly scopePolicies: ReadonlyMap<string, readonly string[]>
+  /** Empty: any. */
+  readonly issuers: readonly string[]
+  readonly audiences: readonly string[]
+  readonly subjects: readonly string[]
+  readonly needsJti: boolean
+  readonly custom: readonly CustomClaim[]
+}
+
+/** A claim by its name, or by a dotted path where no claim has that name. */
+export interface Claim {
+  readonly name: string
+  readonly path: readonly string[]
+}
+
+export interface CustomClaim {
+  readonly claim: Claim
+  readonly type: 'required' | 'exact_match' | 'contains'
+  readonly allowed: readonly unknown[]
+  readonly nonBlocking: boolean
+}
+
+export interface IntrospectionScheme extends Located {
+  readonly kind: 'introspection'
+  readonly url: string
+  readonly clientId: string
+  readonly clientSecret: string
+  readonly subject: Claim
+  /** How long an answer counts, ms; 0: asked each time. */
+  readonly cacheMs: number
+  readonly defaultPolicies: readonly string[]
+}
+
+export interface HmacScheme extends Located {
+  readonly kind: 'hmac'
+  /** Empty: all. */
+  readonly algorithms: readonly string[]
+  /** 0: `Date` is not looked at. */
+  readonly skewMs: number
+}
+
+export interface MessageSignatureScheme {
+  readonly kind: 'message-signature'
+  readonly locations: readonly []
+  /** Empty: all. */
+  readonly algorithms: readonly string[]
+  readonly required: readonly string[]
+  readonly skewS: number
+  /** 0: any age. */
+  readonly maxAgeS: number
+}
+
+export interface CertificateScheme {
+  readonly kind: 'certificate'
+  readonly locations: readonly []
+}
+
+export interface ResourceMetadata {
+  /** Below the listen path, without a slash before it. */
+  readonly wellKnownPath: string
+  /** '': the address of the API. */
+  readonly resource: string
+  readonly authorizationServers: readonly string[]
+  readonly scopes: readonly string[]
 }
 
 export interface TokenLocation {
@@ -105,6 +267,34 @@ export interface Upstream {
   readonly preserveTrailingSlash: boolean
   /** Longest wait for the head of an answer; null: the gateway's own. */
   readonly timeoutMs: number | null
+  readonly tls: UpstreamTls
+}
+
+/** How `https` targets are spoken to. */
+export interface UpstreamTls {
+  /** HTTP/2 where the target speaks it; null: as the gateway's settings say. */
+  readonly http2: boolean | null
+  /** Certificates that the gateway shows, by domain. */
+  readonly certificates: readonly ForDomain<string>[]
+  /** Public keys of which the target must have one, by domain: ids of stored keys, or `sha256/…` of the SPKI. */
+  readonly pins: readonly ForDomain<readonly string[]>[]
+  /** Certificates of targets are not verified. */
+  readonly insecure: boolean
+  /** OpenSSL names; '': the usual ones. */
+  readonly ciphers: string
+  /** Null: as the gateway's. */
+  readonly minVersion: TlsVersion | null
+  readonly maxVersion: TlsVersion | null
+  /** Also where nothing else is verified, the name must fit; it may stand in the common name alone. */
+  readonly checksCommonName: boolean
+}
+
+export type TlsVersion = 'TLSv1' | 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3'
+
+export interface ForDomain<T> {
+  /** Lower case: a host, a host with port, `*.domain`, or `*`. */
+  readonly domain: string
+  readonly value: T
 }
 
 export interface Rate {

@@ -11,16 +11,17 @@ import { firstUser } from '../control/firstUser.ts'
 import { type Control, control } from '../control/server.ts'
 import type { ControlTools } from '../control/tools.ts'
 import { People } from '../control/users.ts'
-import { vault } from '../control/vault.ts'
 import { rememberedMemory } from '../streams/produce/remembered.ts'
 import { addresses } from './addresses.ts'
+import { tellMissing } from './certificates/missing.ts'
+import { resealing } from './certificates/resealing.ts'
+import { sweeping } from './certificates/sweep.ts'
 import { compileRoute } from './compile.ts'
 import { disk, noted } from './documents/files.ts'
 import { queue } from './documents/turns.ts'
 import { eventBus, logEvents } from './events.ts'
 import { sampleApi } from './firstStart.ts'
 import { isControl } from './inner.ts'
-import { jwksCacheMemory } from './jwks/jwksCacheMemory.ts'
 import { dataPlane } from './plane.ts'
 import { type Health, probes, watch } from './probes.ts'
 import { rememberedRedis } from './remembered/rememberedRedis.ts'
@@ -32,6 +33,10 @@ import { openStreams, streamingApi } from './streaming.ts'
 import { relayed, relayPlace } from './threads/relayed.ts'
 import { partOf, startThreads, type Threads, threadCount } from './threads/threads.ts'
 import { vacant } from './threads/vacant.ts'
+import { trustAuthorities } from './tls/authorities.ts'
+import { checkSettled, listenerTls } from './tls/listenerTls.ts'
+import { Tickets, ticketSeed } from './tls/tickets.ts'
+import { vaultOf } from './vault.ts'
 
 /** What streams may take behind `drain_timeout`: last writes, commits, farewells. */
 const STREAMS_END_MS = 5_000
@@ -93,6 +98,7 @@ export async function assemble(given: Given): Promise<Gateway> {
 async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const { settings, log, clock = systemClock, random = { bytes: randomBytes } } = given
   const { gateway } = settings
+  trustAuthorities(gateway.ca_file)
   const count = threadCount(settings)
   const threadsBeside = count < 2 ? 0 : count
   const storage = await openStorage({ settings, clock, log, random, threads: threadsBeside }, opened)
@@ -111,14 +117,17 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const remembered = remembering ?? rememberedMemory(clock)
   const streams = openStreams({ settings, store, events, remembered, clock, log, random })
   opened.push(() => streams.drain())
-  const parts = { settings, store, changes, counters, events, streams, clock, log, random, output }
+  const sealed = vaultOf(gateway, random)
+  const parts = { settings, store, vault: sealed, changes, counters, events, streams, clock, log, random, output }
   const plane = dataPlane({
     ...parts,
     route: compileRoute,
     onApis: (changed, removed) => streams.apply(changed.map(streamingApi), removed)
   })
   opened.push(() => plane.close())
-  const { keys, policies, apis } = plane
+  const { keys, policies, apis, certificates } = plane
+  const { use_ssl } = gateway.http_server_options
+  const tickets = use_ssl ? new Tickets(ticketSeed(random, clock.now())) : null
   const relay = count < 2 ? null : relayPlace(random, opened)
   const relaying = relay === null ? null : relayed(relay)
   // Threads share a port: whoever else has it would share it as well.
@@ -135,6 +144,7 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
           clock,
           log,
           relay,
+          tickets,
           access: plane.accessed,
           counters: storage.gathered,
           onCounters: (thread, failure) => noteFailure(storage.failures, thread, failure)
@@ -165,6 +175,13 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   }
   const faults = await load()
   if (faults.length > 0) throw new Error(faults.join('; '))
+  if (use_ssl) checkSettled(gateway, certificates)
+  // Behind threads this one takes what they relay, and that is plain.
+  const tls =
+    tickets === null || threads !== null
+      ? null
+      : listenerTls({ settings: gateway, certificates, apis, tickets, thread: 0, clock, log })
+  opened.push(() => tls?.close())
   if (given.sample && (await store.sequence()) === 0 && apis.all().length === 0) await apis.save(sampleApi, null)
 
   const health: Health = { version, notReady: '', parts: storage.parts }
@@ -172,8 +189,10 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     Object.defineProperty(health.parts, 'threads', { enumerable: true, get: () => partOf(threads, clock) })
   opened.push(await watch(health, store, clock))
   const probe = probes(health)
-  const sealed = vault(gateway.security.private_certificate_encoding_secret || gateway.secret, random)
   if (given.administrator !== undefined) await firstUser({ store, vault: sealed, clock, random }, given.administrator)
+  opened.push(sweeping({ store, certificates, events, settings: gateway, clock, random, log }))
+  opened.push(tellMissing({ apis, certificates, clock, log }))
+  opened.push(resealing({ store, vault: sealed, clock, log }))
   const people = new People({ store, changes })
   opened.push(() => people.close())
   const audit = auditTrail(settings, { store, clock, log })
@@ -190,7 +209,8 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
     events,
     people,
     audit,
-    jwks: jwksCacheMemory({ clock }),
+    keySets: plane.keySets,
+    certificates,
     vault: sealed,
     clock,
     random,
@@ -203,12 +223,15 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const manage = control(ofDoor(true), controlTools)
   const trusted = addresses(gateway.trusted_proxies)
   const shared = gateway.control_api_port === 0
-  const server = plane.server((x, normal) => {
-    if (probe(x.req, x.res, normal)) return true
-    if (!shared || !isControl(normal)) return false
-    manage(x.req, x.res, x.path, x.query, callerOf(x, trusted))
-    return true
-  }, relaying?.peerOf)
+  const server = plane.server(
+    (x, normal) => {
+      if (probe(x.req, x.res, normal)) return true
+      if (!shared || !isControl(normal)) return false
+      manage(x.req, x.res, x.path, x.query, callerOf(x, trusted))
+      return true
+    },
+    { ...(relaying === null ? {} : { relayed: relaying.peerOf }), ...(tls === null ? {} : { tls }) }
+  )
   // The same server again, so that it is as hard to abuse: only that it knows no API.
   const apart = { ...plane.serverTools, routes: { find: () => false }, done() {}, refused() {} }
   const controlServer = shared
@@ -262,12 +285,12 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   if (relay !== null) await server.listenAt(relay.path)
   const front = threads ?? server
   const bound = await listening('gateway.listen_port', front.listen(gateway.listen_port, gateway.listen_address))
-  url = base(bound)
+  url = base(bound, use_ssl ? 'https' : 'http')
 
   return {
     url,
-    controlUrl: base(controlBound ?? bound),
-    managementUrl: managementBound === null ? null : base(managementBound),
+    controlUrl: controlBound === undefined ? url : base(controlBound, 'http'),
+    managementUrl: managementBound === null ? null : base(managementBound, 'http'),
     hasSample: apis.get(sampleApi['x-svc-api-gateway'].info.id) !== null,
     store,
     threads,
@@ -300,7 +323,7 @@ async function closeAll(opened: Close[]): Promise<void> {
   for (let close = opened.pop(); close !== undefined; close = opened.pop()) await close()
 }
 
-function base({ address, family, port }: AddressInfo): string {
+function base({ address, family, port }: AddressInfo, scheme: 'http' | 'https'): string {
   const host = address === '::' || address === '0.0.0.0' ? '127.0.0.1' : family === 'IPv6' ? `[${address}]` : address
-  return `http://${host}:${port}`
+  return `${scheme}://${host}:${port}`
 }

@@ -14,6 +14,20 @@ export type EventName =
   | 'TokenDeleted'
   | 'BrokerDown'
   | 'BrokerUp'
+  | 'CertificateExpiringSoon'
+  | 'CertificateExpired'
+
+/** The certificate that an event tells of. */
+export interface EventCertificate {
+  /** The store's id, or what would be it: organisation and fingerprint; of a PEM file its path. */
+  readonly id: string
+  /** Its common name, else another one. */
+  readonly name: string
+  /** What it was seen to be used for; '' where nobody has used it. */
+  readonly role: 'client' | 'upstream' | 'server' | ''
+  /** Milliseconds since the epoch. */
+  readonly expiresMs: number
+}
 
 export interface GatewayEvent {
   readonly name: EventName
@@ -27,10 +41,16 @@ export interface GatewayEvent {
   readonly origin: string
   /** Hash of the key, never the key. */
   readonly key: string
+  /** Null where none is concerned. */
+  readonly certificate: EventCertificate | null
 }
 
 export interface Events {
-  emit(name: EventName, message: string, about: { apiId?: string; path?: string; origin?: string; key?: string }): void
+  emit(
+    name: EventName,
+    message: string,
+    about: { apiId?: string; path?: string; origin?: string; key?: string; certificate?: EventCertificate }
+  ): void
   /** The answer ends the listening. A listener that throws is logged and stays. */
   listen(listener: (event: GatewayEvent) => void): () => void
 }
@@ -38,8 +58,8 @@ export interface Events {
 export function eventBus(clock: Clock, log: Log): Events {
   const listeners = new Set<(event: GatewayEvent) => void>()
   return {
-    emit(name, message, { apiId = '', path = '', origin = '', key = '' }) {
-      const event: GatewayEvent = { name, message, at: clock.now(), apiId, path, origin, key }
+    emit(name, message, { apiId = '', path = '', origin = '', key = '', certificate = null }) {
+      const event: GatewayEvent = { name, message, at: clock.now(), apiId, path, origin, key, certificate }
       for (const listener of listeners) {
         try {
           listener(event)
@@ -63,8 +83,12 @@ const MOST_COUNTED = 10_000
 /** The log handler of semantics §7.7. A flood of refusals becomes one line a second, key and API. */
 export function logEvents(events: Events, clock: Clock, log: Log): () => void {
   const repeated = new Map<string, { event: GatewayEvent; count: number }>()
-  const write = ({ name, message, apiId, path, origin, key }: GatewayEvent, count: number) =>
-    log.warn('event', { event: name, message, api_id: apiId, path, origin, key, ...(count > 1 ? { count } : {}) })
+  const write = ({ name, message, apiId, path, origin, key, certificate }: GatewayEvent, count: number) =>
+    log.warn('event', {
+      ...{ event: name, message, api_id: apiId, path, origin, key },
+      ...(certificate === null ? {} : { certificate: certificate.id }),
+      ...(count > 1 ? { count } : {})
+    })
   const flush = () => {
     for (const { event, count } of repeated.values()) if (count > 0) write(event, count)
     repeated.clear()
@@ -72,7 +96,8 @@ export function logEvents(events: Events, clock: Clock, log: Log): () => void {
   }
   let cancel = clock.after(AGAIN_MS, flush)
   const stop = events.listen(event => {
-    const name = `${event.name} ${event.apiId} ${event.key === '' ? event.origin : event.key}`
+    const who = event.certificate?.id ?? (event.key === '' ? event.origin : event.key)
+    const name = `${event.name} ${event.apiId} ${who}`
     const known = repeated.get(name)
     if (known !== undefined) {
       known.event = event

@@ -2,6 +2,7 @@ import { type IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Api, Operation } from './api.ts'
+import type { Presented } from './certificates/presented.ts'
 import type { Charge, Verdict } from './counters/counters.ts'
 import type { Grant, Session } from './keys/keys.ts'
 import type { Refusal } from './refusals.ts'
@@ -19,6 +20,8 @@ export interface Peer {
   /** It is one of `gateway.trusted_proxies`: what it forwards about the client is believed. */
   readonly trusted: boolean
   readonly secure: boolean
+  /** The certificate that it showed in its TLS handshake; null: none. */
+  readonly presented: Presented | null
 }
 
 /** Who waits for the client's socket: the proxy's forward. */
@@ -109,9 +112,13 @@ export class Exchange {
   route: Route
   /** The operation of the document that the request hits, if the document has something to say about it. */
   operation: Operation | null = null
-  /** Where the credential was found; set by the authentication step. */
+  /** What the caller has shown: a token, a user name; set by the authentication step. */
   credential: string | null = null
   key: Session | null = null
+  /** What a token says of its caller, once it was verified. */
+  claims: Readonly<Record<string, unknown>> | null = null
+  /** When the credential ends by itself, milliseconds since the epoch; long connections end with it. */
+  validUntil = Number.POSITIVE_INFINITY
   grant: Grant | null = null
   /** The limits that this request is held against; null when none applies. */
   limit: LimitPlan | null = null

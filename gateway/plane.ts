@@ -5,12 +5,19 @@ import type { Streams } from '../streams/streams.ts'
 import { accessLog } from './accessLog.ts'
 import type { Api } from './api.ts'
 import { type Apis, apis as apisOf } from './apis.ts'
+import { openIdentities } from './authentication/openIdentities.ts'
+import type { Certificates } from './certificates/certificates.ts'
+import { certificatesOf, certificatesOfSettings } from './certificates/named.ts'
+import { openCertificates } from './certificates/openCertificates.ts'
+import { openWatch } from './certificates/openWatch.ts'
 import type { Changes } from './changes/changes.ts'
 import type { Counters } from './counters/counters.ts'
 import type { Files } from './documents/files.ts'
 import { queue } from './documents/turns.ts'
 import type { Events } from './events.ts'
 import type { Route } from './exchange.ts'
+import type { KeySets } from './jwks/keySets.ts'
+import { openKeySets } from './jwks/openKeySets.ts'
 import { Keys } from './keys/keys.ts'
 import { Policies } from './keys/policies.ts'
 import { proxy } from './proxy/proxy.ts'
@@ -20,6 +27,7 @@ import { liveRoutes, nowhere } from './routes.ts'
 import { endings, type GatewayServer, gatewayServer, type Inner, type ServerTools } from './server.ts'
 import type { Tools } from './steps/step.ts'
 import type { Store } from './store/store.ts'
+import type { Vault } from './vault.ts'
 
 /** To one origin, at once: event streams hold theirs for hours, so this only keeps a runaway from eating every port. */
 const MOST_CONNECTIONS = 20_000
@@ -27,6 +35,7 @@ const MOST_CONNECTIONS = 20_000
 export interface PlaneGiven {
   readonly settings: Settings
   readonly store: Store
+  readonly vault: Vault
   readonly changes: Changes
   readonly counters: Counters
   readonly events: Events
@@ -47,6 +56,8 @@ export interface Plane {
   readonly keys: Keys
   readonly policies: Policies
   readonly apis: Apis
+  readonly keySets: KeySets
+  readonly certificates: Certificates
   /** What every server of this process is made with. */
   readonly serverTools: Pick<ServerTools, 'settings' | 'clock' | 'log' | 'endings' | 'nowhere'>
   /**
@@ -58,8 +69,8 @@ export interface Plane {
   reopenLog(): void
   /** Takes whole lines of the access log that other threads made. */
   accessed(lines: string): void
-  /** The server of all APIs. `relayed`: as `ServerTools` says. */
-  server(inner: Inner, relayed?: ServerTools['relayed']): GatewayServer
+  /** The server of all APIs. `relayed`, `tls`: as `ServerTools` says. */
+  server(inner: Inner, how?: Pick<ServerTools, 'relayed' | 'tls'>): GatewayServer
   close(): Promise<void>
 }
 
@@ -80,16 +91,27 @@ export function dataPlane(given: PlaneGiven): Plane {
   const reach = { connectTimeoutMs: gateway.proxy_connect_timeout * 1000, connections: MOST_CONNECTIONS }
   const upstream = gateway.upstream_client === 'undici' ? upstreamUndici(reach) : upstreamDirect(reach, clock)
   const forwarding = proxy({ settings: gateway, upstream, endings: ends, clock, log })
-  const tools: Tools = { settings: gateway, clock, log, keys, counters, events, proxy: forwarding, streams }
+  const certificates = openCertificates({ store, changes, vault: given.vault, clock, log })
+  const keySets = openKeySets({ store, changes, settings: gateway, clock, log })
+  const identities = openIdentities({ store, changes, keys, policies, clock, log })
+  const watch = openWatch({ store, events, settings: gateway, clock, random, log })
+  const ofCallers = { keys, identities, keySets, certificates, watch }
+  const tools: Tools = { settings: gateway, clock, log, ...ofCallers, counters, events, proxy: forwarding, streams }
   const routes = liveRoutes(api => given.route(api, tools))
-  apis.onChange((changed, removed) => {
+  apis.onChange(async (changed, removed) => {
     given.onApis(changed, removed)
-    return routes.apply(changed, removed)
+    // What routes name is there before they are.
+    for (const api of changed)
+      await certificates.hold(api.id, certificatesOf(api), api.source === 'store' ? 'no files' : 'with files')
+    await routes.apply(changed, removed)
+    for (const id of removed) await certificates.hold(id, [], 'no files')
   })
   const serverTools = { settings: gateway, clock, log, endings: ends, nowhere }
 
   /** Both folders are read before either counts: a fault in one keeps the old state of both. */
   const loadFolders = async (files?: Files): Promise<readonly string[]> => {
+    await certificates.hold('settings', certificatesOfSettings(gateway), 'with files')
+    await certificates.reload()
     const filed = await policies.read(files)
     if (filed.faults.length > 0) return filed.faults
     const faults = await apis.load(files)
@@ -102,6 +124,8 @@ export function dataPlane(given: PlaneGiven): Plane {
     keys,
     policies,
     apis,
+    keySets,
+    certificates,
     serverTools,
     load: files => turn(() => loadFolders(files)),
     reopenLog() {
@@ -109,10 +133,10 @@ export function dataPlane(given: PlaneGiven): Plane {
       if (unopened !== null) log.error('the access log was not opened anew: the old file stays', { cause: unopened })
     },
     accessed: lines => access?.text(lines),
-    server: (inner, relayed) =>
+    server: (inner, how = {}) =>
       gatewayServer({
         ...serverTools,
-        ...(relayed === undefined ? {} : { relayed }),
+        ...how,
         routes,
         inner,
         done(x) {
@@ -124,6 +148,10 @@ export function dataPlane(given: PlaneGiven): Plane {
       }),
     async close() {
       await forwarding.close()
+      await watch.close()
+      await identities.close()
+      keySets.close()
+      certificates.close()
       await access?.close()
       keys.close()
       apis.close()

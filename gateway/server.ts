@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerOptions } from 'node:http'
 import { type AddressInfo, type BlockList, isIP, type ListenOptions, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { GatewaySettings } from '../config/settings.ts'
@@ -15,6 +15,9 @@ import { type Refusal, refusals } from './refusals.ts'
 import type { Routes } from './routes.ts'
 import { Unavailable } from './store/store.ts'
 import { RELAY_FIELDS, RELAY_HEAD_BYTES } from './threads/relayed.ts'
+import { type Front, front } from './tls/front.ts'
+import { Inner as InnerConnection } from './tls/http2/inner.ts'
+import type { ListenerTls } from './tls/listenerTls.ts'
 
 /** Answers what is the gateway's own (`/svc/…`, probes); false: not its own. `normal`: the path in normal form. */
 export type Inner = (x: Exchange, normal: string) => boolean
@@ -37,6 +40,8 @@ export interface ServerTools {
    * holds the socket.
    */
   readonly relayed?: (req: IncomingMessage, res: Reply) => Peer | null
+  /** Absent: plain HTTP. */
+  readonly tls?: ListenerTls
 }
 
 export interface GatewayServer {
@@ -111,11 +116,12 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
   /** Requests that were answered before their whole body had come, and until when it may come. */
   const late = new Map<IncomingMessage, number>()
   const lateMs = options.read_timeout > 0 ? options.read_timeout * 1000 : Number.POSITIVE_INFINITY
+  const writeMs = options.write_timeout > 0 ? options.write_timeout * 1000 : Number.POSITIVE_INFINITY
   let draining = false
   let ending = false
   let idle: (() => void) | null = null
 
-  const server: Server<typeof IncomingMessage, typeof Reply> = createServer({
+  const serving = {
     ServerResponse: Reply,
     noDelay: true,
     keepAlive: true,
@@ -130,25 +136,46 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     connectionsCheckingInterval: Math.max(100, Math.min(5_000, options.read_timeout * 500)),
     joinDuplicateHeaders: false,
     shouldUpgradeCallback: mayUpgrade
-  } as never)
+  } as ServerOptions
+  const secure: Front | null =
+    tools.tls === undefined
+      ? null
+      : front({ tls: tools.tls, options: serving, writeMs, clock: tools.clock, log, who, admit: meet, emptied })
+  const server = (secure?.server ?? createServer(serving)) as Server<typeof IncomingMessage, typeof Reply>
   server.timeout = 0
   // Node drops those behind without a word: with one more than we take, we see that there are too many.
   server.maxHeadersCount = mostFields + 1
 
-  server.on('connection', (socket: Client) => {
+  if (secure === null)
+    server.on('connection', (socket: Client) => meet(socket, { ...who(socket), secure: false, presented: null }))
+
+  function who(socket: Socket): Pick<Peer, 'address' | 'trusted'> {
     const address = plain(socket.remoteAddress ?? '')
-    socket.peer = { address, trusted: within(trusted, address), secure: false }
+    return { address, trusted: within(trusted, address) }
+  }
+
+  function meet(connection: Duplex, peer: Peer): void {
+    const socket = connection as Client
+    socket.peer = peer
     socket.exchange = null
     socket.pipelined = null
     socket.refusal = null
     socket.last = false
     sockets.add(socket)
     socket.on('close', forget)
-  })
+  }
 
   function forget(this: Socket): void {
     sockets.delete(this as Client)
-    if (draining && sockets.size === 0) idle?.()
+    emptied()
+  }
+
+  function emptied(): void {
+    if (draining && connections() === 0) idle?.()
+  }
+
+  function connections(): number {
+    return sockets.size + (secure?.size ?? 0)
   }
 
   server.on('request', (req, res) => arrive(req, res, null))
@@ -269,7 +296,7 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
 
   /** The parser gave up on this connection; it calls again with each further packet. */
   function clientError(error: NodeJS.ErrnoException, socket: Client): void {
-    if (error.code === 'ECONNRESET') return void socket.destroy()
+    if (error.code === 'ECONNRESET' || isOfTls(error)) return void socket.destroy()
     // It left in the middle of a body: no nonsense, and nobody to tell.
     if (error.code === 'HPE_INVALID_EOF_STATE' && socket.exchange !== null) return void socket.destroy()
     // Its last answer is on the way: cutting now could take that away from the client.
@@ -322,9 +349,10 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     if (draining) return
     ending = true
     draining = true
+    secure?.stopListening()
     server.close()
     // A head that is not complete is no request under way: whoever sends one does not hold up the stop.
-    for (const socket of sockets) if (socket.exchange === null) lingerOn(socket)
+    for (const socket of sockets) if (socket.exchange === null && !(socket instanceof InnerConnection)) lingerOn(socket)
   }
 
   return {
@@ -335,14 +363,15 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
     listenAt: path => bind({ path }),
     announceEnd() {
       ending = true
+      secure?.announceEnd()
     },
     stopListening,
     async drain(ms) {
       stopListening()
-      if (sockets.size === 0) return
+      if (connections() === 0) return secure?.destroy()
       await new Promise<void>(resolve => {
         const cancel = tools.clock.after(ms, () => {
-          log.warn('requests under way were cut off', { connections: sockets.size })
+          log.warn('requests under way were cut off', { connections: connections() })
           resolve()
         })
         idle = () => {
@@ -351,6 +380,7 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
         }
       })
       for (const socket of sockets) socket.destroy()
+      secure?.destroy()
     }
   }
 }
@@ -358,6 +388,11 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
 /** For the log, of a target that was refused: its path if it has one, never what stands behind. */
 function pathOf(target: string): string {
   return target.startsWith('/') ? target.split(/[?#]/, 1)[0]! : ''
+}
+
+/** A client whose TLS breaks off in the middle is gone: nobody reads an answer. */
+function isOfTls({ code = '' }: NodeJS.ErrnoException): boolean {
+  return code === 'EPROTO' || code.startsWith('ERR_SSL') || code.startsWith('ERR_TLS')
 }
 
 const NO_HEAD = { host: '', bodyLength: 0, connection: '' }

@@ -1,4 +1,5 @@
 import type { Exchange } from './exchange.ts'
+import { claimNamed, claimText } from './keys/claims.ts'
 import { cookieOf, queryOf } from './values.ts'
 
 /** A text with variables, read once and filled in per request. */
@@ -8,11 +9,14 @@ export type Text = (x: Exchange) => string
 const UNFIT = /[^\t\x20-\x7e\x80-\xff]/g
 const LONGEST = 8192
 
+/** Names of claims go on behind dots, at whose other side a name stands; those of others end there. */
+const VARIABLE = /(\$svc_(?:meta\.[\w-]+|context\.(?:jwt_claims_[\w-]+(?:\.[\w-]+)*|[\w-]+)))/
+
 /**
  * Reads a text that may hold `$svc_meta.NAME` and `$svc_context.NAME` (see `variable`). What is absent becomes empty.
  */
 export function text(template: string): Text {
-  const parts = template.split(/(\$svc_(?:meta|context)\.[\w-]+)/)
+  const parts = template.split(VARIABLE)
   if (parts.length === 1) return () => template
   const readers = parts.map((part, i): Text => (i % 2 === 0 ? () => part : variable(part.slice(1))))
   return x =>
@@ -25,7 +29,9 @@ export function text(template: string): Text {
 
 /**
  * One variable by its name without the dollar sign: `svc_meta.NAME` (the key's `meta_data`) or `svc_context.NAME`, which is
- * `path`, `remote_addr`, `headers_Name` (`_` for `-`), `cookies_NAME` or `request_data_NAME` (a query parameter). Others are empty.
+ * `path`, `remote_addr`, `headers_Name` (`_` for `-`), `cookies_NAME`, `request_data_NAME` (a query parameter),
+ * `jwt_claims_NAME` (a claim of a verified token; dots lead into nested ones, objects are JSON) or `token` (what the caller
+ * has shown, which belongs into no log). Others are empty.
  */
 export function variable(name: string): Text {
   if (name.startsWith('svc_meta.')) {
@@ -52,5 +58,12 @@ export function variable(name: string): Text {
     const parameter = of.slice('request_data_'.length)
     return x => (x.query === '' ? '' : (queryOf(x.query, parameter) ?? ''))
   }
+  if (of.startsWith(CLAIM)) {
+    const claim = claimNamed(of.slice(CLAIM.length))
+    return x => claimText(x.claims, claim)
+  }
+  if (of === 'token') return x => x.credential ?? ''
   return () => ''
 }
+
+const CLAIM = 'jwt_claims_'

@@ -20,11 +20,19 @@ const floors: readonly (readonly string[])[] = [
     'gateway/refusals.ts'
   ],
   ['gateway/changes/', 'gateway/counters/', 'gateway/jwks/'],
-  ['gateway/api.ts', 'gateway/documents/', 'gateway/keys/', 'gateway/events.ts'],
+  [
+    'gateway/api.ts',
+    'gateway/certificates/',
+    'gateway/documents/',
+    'gateway/events.ts',
+    'gateway/keys/',
+    'gateway/passwords/',
+    'gateway/vault.ts'
+  ],
   ['gateway/apis.ts', 'gateway/listenPaths.ts', 'gateway/exchange.ts'],
   ['gateway/answer.ts', 'gateway/framing.ts', 'gateway/pipeline.ts', 'gateway/values.ts', 'gateway/variables.ts'],
   ['gateway/proxy/'],
-  ['gateway/steps/'],
+  ['gateway/authentication/', 'gateway/steps/'],
   ['gateway/compile.ts', 'gateway/routes.ts', 'gateway/server.ts', 'gateway/'],
   ['control/'],
   ['gateway/assemble.ts'],
@@ -34,8 +42,10 @@ const floors: readonly (readonly string[])[] = [
 const speakers = [
   'gateway/server.ts',
   'gateway/threads/',
+  'gateway/tls/',
   'gateway/exchange.ts',
   'gateway/proxy/',
+  'gateway/tls/',
   'control/server.ts',
   'bench/',
   'test/'

@@ -8,11 +8,19 @@ export interface ApiOptions {
   readonly id: string
   readonly listenPath: string
   readonly upstream: string
-  /** `key`: an API key in `Authorization`. */
-  readonly access: 'keyless' | 'key'
+  /** `key`: an API key in `Authorization`; else the scheme that asks for a credential. */
+  readonly access: 'keyless' | 'key' | Scheme
   /** Comes back in the answer header `X-Generation`: tells which state of the document answered. */
   readonly generation?: number
 }
+
+/** A security scheme of OpenAPI, and its members in the extension. */
+export interface Scheme {
+  readonly described: object
+  readonly settings: object
+}
+
+const keyScheme: Scheme = { described: { type: 'apiKey', in: 'header', name: 'Authorization' }, settings: {} }
 
 /** The path of an operation and what it does; as many as an API of middle size has. */
 const paths = Object.fromEntries(
@@ -33,24 +41,24 @@ function operations(noun: string, methods: readonly string[]): object {
 }
 
 export function apiDocument({ id, listenPath, upstream, access, generation }: ApiOptions): object {
-  const keyed = access === 'key'
+  const scheme = access === 'key' ? keyScheme : access === 'keyless' ? null : access
   const headers = { enabled: true, add: [{ name: 'X-Generation', value: String(generation) }] }
   return {
     openapi: '3.0.3',
     info: { title: id, version: '1' },
     paths,
-    ...(keyed
-      ? {
-          components: { securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'Authorization' } } },
-          security: [{ key: [] }]
-        }
-      : {}),
+    ...(scheme === null
+      ? {}
+      : { components: { securitySchemes: { caller: scheme.described } }, security: [{ caller: [] }] }),
     'x-svc-api-gateway': {
       info: { id, name: id, state: { active: true } },
       upstream: { url: `${upstream}/` },
       server: {
         listenPath: { value: listenPath, strip: true },
-        authentication: keyed ? { enabled: true, securitySchemes: { key: { enabled: true } } } : { enabled: false }
+        authentication:
+          scheme === null
+            ? { enabled: false }
+            : { enabled: true, securitySchemes: { caller: { enabled: true, ...scheme.settings } } }
       },
       ...(generation === undefined ? {} : { middleware: { global: { transformResponseHeaders: headers } } })
     }

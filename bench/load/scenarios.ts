@@ -1,4 +1,6 @@
+import { authentication } from './authentication.ts'
 import { fanoutSse, fanoutWs } from './fanout.ts'
+import { https } from './https.ts'
 import { keys } from './keys.ts'
 import { large } from './large.ts'
 import { latency } from './latency.ts'
@@ -20,6 +22,7 @@ import { streamBeside } from './streamBeside.ts'
 import { streamIdle } from './streamIdle.ts'
 import { streamLatency } from './streamLatency.ts'
 import { workers } from './workers.ts'
+import { wrongPasswords } from './wrongPasswords.ts'
 
 /** The one list of them. */
 export const scenarios: readonly Scenario[] = [
@@ -29,6 +32,9 @@ export const scenarios: readonly Scenario[] = [
   workers,
   redisOutage,
   rollingRestart,
+  authentication,
+  wrongPasswords,
+  https,
   refused,
   post,
   large,

@@ -107,7 +107,7 @@ async function measure(maker: Maker, scenario: Scenario, port: number, ms: numbe
   const upstream = makers[maker]({ connectTimeoutMs: 5_000, connections: IN_FLIGHT })
   const authority = `127.0.0.1:${port}`
   const target = {
-    secure: false,
+    tls: null,
     hostname: '127.0.0.1',
     port,
     origin: `http://${authority}`,

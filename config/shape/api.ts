@@ -1,4 +1,5 @@
 import Type, { type Static, type TSchema } from 'typebox'
+import { Authentication, ClientCertificates, schemeShapes } from './authentication.ts'
 import { countersFailures, countersFailureText, Id, rateLimitModes, rateLimitModeText } from './limit.ts'
 
 /**
@@ -73,24 +74,6 @@ const RateLimit = (description: string) =>
       { ...strict, description }
     )
   )
-
-const Location = (description: string) =>
-  Type.Optional(
-    Type.Object(
-      { enabled: Enabled, name: Word('Empty: the name of the scheme or of its header, else Authorization', 256) },
-      { ...strict, description }
-    )
-  )
-
-export const TokenScheme = Type.Object(
-  {
-    enabled: Enabled,
-    header: Location('A request header'),
-    query: Location('A query parameter'),
-    cookie: Location('A cookie')
-  },
-  { ...strict, description: 'An access token; the OpenAPI scheme (type apiKey) names its first location' }
-)
 
 const EndpointRule = (description: string) =>
   Type.Optional(
@@ -198,23 +181,16 @@ const Server = Type.Object(
     slug: Word('Display slug'),
     customDomain: Type.Optional(
       Type.Object(
-        { enabled: Enabled, name: Type.String({ maxLength: 253, description: 'Host name without port' }) },
-        strict
-      )
-    ),
-    authentication: Type.Optional(
-      Type.Object(
         {
-          enabled: Type.Boolean({ description: 'False: keyless' }),
-          stripAuthorizationData: Flag('The upstream does not get the credential'),
-          securitySchemes: Type.Record(Type.String(), TokenScheme, {
-            default: {},
-            description: 'By name in components.securitySchemes'
-          })
+          enabled: Enabled,
+          name: Type.String({ maxLength: 253, description: 'Host name without port' }),
+          certificates: Texts('Ids of stored certificates with their private keys, or PEM files, for TLS listeners')
         },
         strict
       )
     ),
+    clientCertificates: Type.Optional(ClientCertificates),
+    authentication: Type.Optional(Authentication),
     ipAccessControl: Type.Optional(
       Type.Object(
         {
@@ -231,8 +207,71 @@ const Server = Type.Object(
 
 const TargetUrl = (description: string) => Type.String({ minLength: 1, maxLength: 2048, description })
 
+/** Version of TLS, as semantics §3.4 writes it. */
+const TlsVersion = (description: string) => Type.Optional(Type.Enum(['1.0', '1.1', '1.2', '1.3'], { description }))
+const Domain = Type.String({
+  minLength: 1,
+  maxLength: 260,
+  description: 'Host, host with port, `*.domain`, or `*`; the closest counts'
+})
+
 const Upstream = Type.Object(
   {
+    mutualTLS: Type.Optional(
+      Type.Object(
+        {
+          enabled: Enabled,
+          domainToCertificateMapping: Type.Array(
+            Type.Object({ domain: Domain, certificate: Type.String({ minLength: 1, maxLength: 1024 }) }, strict),
+            {
+              default: [],
+              maxItems: 1000,
+              description: 'Ids of stored certificates with their private keys, or PEM files'
+            }
+          )
+        },
+        { ...strict, description: 'Certificates that the gateway shows to the upstream' }
+      )
+    ),
+    certificatePinning: Type.Optional(
+      Type.Object(
+        {
+          enabled: Enabled,
+          domainToPublicKeysMapping: Type.Array(
+            Type.Object(
+              {
+                domain: Domain,
+                publicKeys: Type.Array(Type.String({ minLength: 1, maxLength: 1024 }), {
+                  minItems: 1,
+                  maxItems: 100,
+                  description: "Ids of stored keys or certificates, or `sha256/<base64 of the SPKI's hash>`"
+                })
+              },
+              strict
+            ),
+            { default: [], maxItems: 1000 }
+          )
+        },
+        { ...strict, description: 'Only upstreams with one of these public keys are spoken to' }
+      )
+    ),
+    tlsTransport: Type.Optional(
+      Type.Object(
+        {
+          insecureSkipVerify: Flag('Certificates of upstreams are not verified'),
+          ciphers: Type.Array(Type.String({ pattern: '^[A-Za-z0-9_+-]{1,64}$' }), {
+            default: [],
+            maxItems: 100,
+            description: 'Names of OpenSSL or of the standards; empty: the usual ones'
+          }),
+          minVersion: TlsVersion('Oldest version of TLS'),
+          maxVersion: TlsVersion('Newest version of TLS'),
+          forceCommonNameCheck: Flag('The name must fit the certificate, and may stand in its common name alone')
+        },
+        { ...strict, description: 'How https upstreams are spoken to' }
+      )
+    ),
+    http2: Switch('HTTP/2 to https upstreams that speak it; without it, as `gateway.proxy_enable_http2` says'),
     url: Type.Optional(
       Type.String({
         maxLength: 2048,
@@ -334,11 +373,20 @@ export type Extension = Static<typeof Extension>
 export type OperationExtension = Static<typeof OperationExtension>
 export type HeaderEditsExtension = NonNullable<OperationExtension['transformRequestHeaders']>
 
-/** The extension's JSON Schema as writers of documents need it: a member with a default need not be written. */
+/**
+ * The extension's JSON Schema as writers of documents need it: a member with a default need not be written, and a scheme is one
+ * of the kinds.
+ */
 export function extensionSchema(): unknown {
+  const schema = structuredClone(Extension)
+  const { authentication } = schema.properties.server.properties
+  const names = authentication.properties.securitySchemes
+  const kinds = { anyOf: schemeShapes.map(shape => structuredClone(shape)), description: 'By its type in OpenAPI' }
+  for (const pattern of Object.keys(names.patternProperties))
+    Object.assign(names.patternProperties, { [pattern]: kinds })
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
-    ...(optional(structuredClone(Extension)) as object)
+    ...(optional(schema) as object)
   }
 }
 

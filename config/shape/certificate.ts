@@ -25,6 +25,21 @@ export const Name = Type.Object(
 )
 export type Name = Static<typeof Name>
 
+/** Of our own beside the specification's members: what marks a certificate in lists (specification, Events 2). */
+export const Expiry = Type.Object(
+  {
+    state: Type.Enum(['valid', 'expiring', 'expired'], {
+      description:
+        '`expiring` from `management.notifications.certificate_expiry_monitor.warning_threshold_days` before its end'
+    }),
+    days_remaining: Type.Union([Type.Integer(), Type.Null()], {
+      description: 'Whole days until its end, 0 or below when it has passed; null: a bare public key has none'
+    })
+  },
+  strict
+)
+export type Expiry = Static<typeof Expiry>
+
 /** Specification, Certificate: of a chain, its first. A bare public key has the zero time and no names. */
 export const Certificate = Type.Object(
   {
@@ -57,3 +72,10 @@ export const CertificateBasics = Type.Object(
   strict
 )
 export type CertificateBasics = Static<typeof CertificateBasics>
+
+/** A certificate as it is answered: what is stored, and how near its end is now. */
+export const CertificateTold = Type.Object({ ...Certificate.properties, expiry: Expiry }, strict)
+export type CertificateTold = Static<typeof CertificateTold>
+
+export const CertificateBasicsTold = Type.Object({ ...CertificateBasics.properties, expiry: Expiry }, strict)
+export type CertificateBasicsTold = Static<typeof CertificateBasicsTold>

@@ -1,6 +1,9 @@
 import { createHash, type X509Certificate } from 'node:crypto'
 import type { Certificate, CertificateBasics } from '../../config/shape/certificate.ts'
 import type { Api } from '../../gateway/api.ts'
+import type { CertificateRecord } from '../../gateway/certificates/certificates.ts'
+import { certificatesOfSettings } from '../../gateway/certificates/named.ts'
+import { noticeId } from '../../gateway/certificates/notices.ts'
 import { Conflict, type Document, type Revision, type Store, type Write } from '../../gateway/store/store.ts'
 import { type Caller, owns } from '../caller.ts'
 import { Refused } from '../endpoint.ts'
@@ -10,16 +13,6 @@ import { details, fingerprint, publicKeyDetails, Unreadable } from './details.ts
 import type { Sent } from './form.ts'
 import { readUpload, type Uploaded } from './read.ts'
 import { type Usage, usageOf } from './uses.ts'
-
-/** Body of a stored `certificate` document; its id is the certificate's. */
-export interface CertificateRecord {
-  /** What is told of it. */
-  readonly details: Certificate
-  /** The chain, leaf first, or a bare public key. */
-  readonly pem: string
-  /** PKCS#8 PEM, sealed (`vault.ts`) for the place `certificate/<id>`; '' for none. */
-  readonly sealedKey: string
-}
 
 /**
  * Where certificates are listed once more, by whether they have a private key: documents of kind `name` whose body is
@@ -94,21 +87,24 @@ export async function ownCertificate(
   return document
 }
 
-/** @throws Refused 409 while an API uses it */
+/** @throws Refused 409 while an API uses it, or the settings of this process name it */
 export async function removeCertificate(
-  { id, org, rev }: Document<CertificateRecord>,
+  { id, org, rev, body }: Document<CertificateRecord>,
   matched: (rev: Revision) => Revision,
-  { store, changes, apis }: ControlTools
+  { store, changes, apis, settings }: ControlTools
 ): Promise<void> {
   const users = usesOf(id, org, apis.all())
   if (users.length > 0) {
     const names = users.slice(0, 10).map(({ api }) => api.name || api.id)
     throw new Refused(409, `The certificate is used by ${names.join(', ')}${users.length > 10 ? ', …' : ''}`)
   }
+  if (certificatesOfSettings(settings.gateway).includes(id))
+    throw new Refused(409, 'The certificate is used by the settings of the gateway')
   try {
     const sequence = await store.commit([
       { kind: 'certificate', id, body: null, expect: matched(rev) },
-      { kind: 'name', id: listedId(id), body: null }
+      { kind: 'name', id: listedId(id), body: null },
+      { kind: 'notice', id: noticeId(org, body.details.fingerprint), body: null }
     ])
     await changes.publish([{ sequence, kind: 'certificate', id, deleted: true }])
   } catch (cause) {

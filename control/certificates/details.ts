@@ -5,7 +5,7 @@ import type { Certificate, Name } from '../../config/shape/certificate.ts'
 /** What is told of a certificate (specification, Certificate object), read once when it comes. */
 
 /** Of a time that never was: public keys have none. */
-const NEVER = '0001-01-01T00:00:00Z'
+export const NEVER = '0001-01-01T00:00:00Z'
 /** asn1js reads everything before anything is asked for; this much takes some milliseconds, and no honest certificate is larger. */
 const limits = { maxNodes: 1000, maxDepth: 16, parseEmbedded: false }
 

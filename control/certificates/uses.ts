@@ -1,7 +1,7 @@
 import { isObject } from '../../config/report.ts'
 import { EXTENSION } from '../../gateway/api.ts'
 
-/** What an API does with a certificate (semantics §1.13). */
+/** What an API does with a certificate or a public key (semantics §1.13); a pin of an upstream counts as `upstream`. */
 export type Usage = 'client' | 'upstream' | 'server'
 
 /** What an API does with a certificate, from its document as it is kept; empty: nothing. */
@@ -9,8 +9,14 @@ export function usageOf(certificateId: string, document: unknown): Usage[] {
   const holds = (value: unknown) => Array.isArray(value) && value.includes(certificateId)
   const usages: Usage[] = []
   if (holds(member(document, 'server', 'clientCertificates', 'allowlist'))) usages.push('client')
-  const mapping = member(document, 'upstream', 'mutualTLS', 'domainToCertificateMapping')
-  if (Array.isArray(mapping) && mapping.some(entry => isObject(entry) && entry.certificate === certificateId))
+  const some = (mapping: unknown, fits: (entry: object & Record<string, unknown>) => boolean) =>
+    Array.isArray(mapping) && mapping.some(entry => isObject(entry) && fits(entry))
+  const shown = member(document, 'upstream', 'mutualTLS', 'domainToCertificateMapping')
+  const pinned = member(document, 'upstream', 'certificatePinning', 'domainToPublicKeysMapping')
+  if (
+    some(shown, ({ certificate }) => certificate === certificateId) ||
+    some(pinned, ({ publicKeys }) => holds(publicKeys))
+  )
     usages.push('upstream')
   if (holds(member(document, 'server', 'customDomain', 'certificates'))) usages.push('server')
   return usages

@@ -2,6 +2,14 @@ import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '../../config/report.ts'
 import { pointer } from '../../config/validate.ts'
 import { EXTENSION } from '../../gateway/api.ts'
+import {
+  describedScheme,
+  firstAlternative,
+  OWN_METHODS,
+  schemeKind,
+  securityOf
+} from '../../gateway/documents/readAuthentication.ts'
+import { masked } from '../mask.ts'
 import type { DocumentKind, Json } from './documents.ts'
 
 /** Differences told by what they mean: routes, rights, limits; the rest by place. Lines of text. */
@@ -15,7 +23,7 @@ export function meaning(kind: DocumentKind, before: Json | null, after: Json): s
   const told = kind === 'api' ? apiTold(before, after) : limitTold
   if (before !== null)
     lines.push(
-      ...places(before, after, '')
+      ...places(before, after)
         .filter(line => !told(line.path))
         .map(({ text }) => text)
     )
@@ -63,12 +71,53 @@ function goesTo(document: Json): string {
   return upstream.loadBalancing.targets.map(({ url, weight }: Json) => `${url} × ${weight}`).join(', ')
 }
 
+/** `a client certificate of the allow-list and jwt (JWT)`, `users (basic) and keys or robots (certificate)` */
 function credential(document: Json): string {
-  const authentication = extensionOf(document).server?.authentication
-  if (!authentication?.enabled) return 'none: open to everyone'
-  const schemes = Object.entries(authentication.securitySchemes ?? {}).filter(([, scheme]) => (scheme as Json)?.enabled)
-  return schemes.map(([name]) => name).join(', ') || 'none'
+  const server = extensionOf(document).server
+  const { authentication, clientCertificates } = server ?? {}
+  const before = clientCertificates?.enabled ? ['a client certificate of the allow-list'] : []
+  if (!authentication?.enabled) return before[0] ?? 'none: open to everyone'
+  return [...before, methods(document, authentication)].filter(words => words !== '').join(' and ') || 'none'
 }
+
+/** As the gateway reads them (`readAuthentication`), of documents that it may not have read. */
+function methods(document: Json, authentication: Json): string {
+  const schemes: Json = isObject(authentication.securitySchemes) ? authentication.securitySchemes : {}
+  const isEnabled = (name: string) => Object.hasOwn(schemes, name) && schemes[name]?.enabled === true
+  const named = Object.keys(schemes).filter(isEnabled)
+  const own = OWN_METHODS.filter(name => authentication[name]?.enabled === true)
+  const security = securityOf(document)
+  const together = (names: readonly string[]) =>
+    names.map(name => (isEnabled(name) ? withKind(document, name) : name)).join(' and ') || 'nothing ({})'
+  if (authentication.securityProcessingMode !== 'compliant') {
+    const first = firstAlternative(security, isEnabled)?.filter(isEnabled)
+    if (first !== undefined) return together([...first, ...own])
+    const tokens = named.filter(name => kindOf(document, name) === 'token')
+    const others = [...named.filter(name => !tokens.includes(name)), ...own].map(name => together([name]))
+    return [...others, tokens.join(' or ')].filter(words => words !== '').join(' and ')
+  }
+  const more: string[][] = Array.isArray(authentication.security) ? authentication.security.filter(Array.isArray) : []
+  const known = new Set<string>([...named, ...own])
+  const groups = [...(security ?? []), ...more].filter(group => group.every(name => known.has(name)))
+  const bare = security === null && more.length === 0 ? named : []
+  const alone = own.filter(name => !more.flat().includes(name))
+  const all = [...groups, ...[...bare, ...alone].map(name => [name])]
+  const ordered = [...all.filter(group => group.length > 0), ...all.filter(group => group.length === 0)]
+  return [...new Set(ordered.map(together))].join(' or ')
+}
+
+/** `name (kind)`; the kind of access tokens goes without saying. */
+function withKind(document: Json, name: string): string {
+  const kind = kindOf(document, name)
+  return kind === null || kind === 'token' ? name : `${name} (${KINDS[kind]})`
+}
+
+function kindOf(document: Json, name: string): ReturnType<typeof schemeKind> {
+  const described = describedScheme(document, name)
+  return described === null ? null : schemeKind(described)
+}
+
+const KINDS = { basic: 'basic', jwt: 'JWT', external: 'external OAuth', certificate: 'certificate' } as const
 
 function state(document: Json): string {
   const { active, internal } = extensionOf(document).info?.state ?? {}
@@ -118,7 +167,18 @@ const apiTold = (before: Json | null, after: Json) => (path: string) =>
   path.startsWith(`/${EXTENSION}/upstream/rateLimit`) ||
   path === `/${EXTENSION}/upstream/url` ||
   path.startsWith(`/${EXTENSION}/info/state`) ||
-  (path.startsWith(`/${EXTENSION}/server/authentication`) && credential(before) !== credential(after))
+  (isOfCredential(path) && credential(before) !== credential(after))
+
+/** What of the authentication `credential` puts into words, when it is there or on. */
+function isOfCredential(path: string): boolean {
+  const prefix = `/${EXTENSION}/server/authentication`
+  return (
+    path.startsWith(prefix) &&
+    /^(?:|\/(?:enabled|securityProcessingMode|security(?:\/.*)?|securitySchemes(?:\/[^/]+(?:\/enabled)?)?|[^/]+\/enabled))$/.test(
+      path.slice(prefix.length)
+    )
+  )
+}
 
 function limitLines(before: Json, after: Json): string[] {
   const lines = limitsOf(before, after, '')
@@ -160,22 +220,27 @@ const limitTold = (path: string) =>
     path
   ) || /^\/access_rights(\/[^/]+(\/limit|\/allowed_urls.*)?)?$/.test(path)
 
-/** Where two documents differ, by JSON pointer. */
-function places(before: Json, after: Json, path: string): { path: string; text: string }[] {
+/** Where two documents differ, by JSON pointer; secrets are compared and not told. */
+function places(before: Json, after: Json): { path: string; text: string }[] {
+  return differences(before, after, masked(before), masked(after), '')
+}
+
+/** @param old what of `before` may be told, @param now of `after` */
+function differences(before: Json, after: Json, old: Json, now: Json, path: string): { path: string; text: string }[] {
   if (isDeepStrictEqual(before, after)) return []
-  if (isObject(before) && isObject(after)) {
+  if (isObject(before) && isObject(after) && isObject(old) && isObject(now)) {
     const names = new Set([...Object.keys(before), ...Object.keys(after)])
     return [...names].flatMap(name => {
       const at = `${path}/${pointer(name)}`
-      if (!Object.hasOwn(before, name)) return [{ path: at, text: `${at} + ${short(after[name])}` }]
-      if (!Object.hasOwn(after, name)) return [{ path: at, text: `${at} - ${short(before[name])}` }]
-      return places(before[name], after[name], at)
+      if (!Object.hasOwn(before, name)) return [{ path: at, text: `${at} + ${short(now[name])}` }]
+      if (!Object.hasOwn(after, name)) return [{ path: at, text: `${at} - ${short(old[name])}` }]
+      return differences(before[name], after[name], old[name], now[name], at)
     })
   }
-  return [{ path, text: `${path}: ${short(before)} → ${short(after)}` }]
+  return [{ path, text: `${path}: ${short(old)} → ${short(now)}` }]
 }
 
 function short(value: Json): string {
-  const text = JSON.stringify(value)
+  const text = JSON.stringify(value) ?? ''
   return text.length <= 60 ? text : `${text.slice(0, 57)}…`
 }

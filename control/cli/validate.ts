@@ -5,10 +5,20 @@ import type { Api } from '../../gateway/api.ts'
 import { readApi } from '../../gateway/documents/readApi.ts'
 import { isPolicyId, partitionFault, policyIdText, ruleFaults } from '../../gateway/keys/check.ts'
 import type { Given, Json } from './documents.ts'
+import { openness } from './openness.ts'
 
-/** What can be said about documents without a gateway: each by itself, and the listen paths of all together. One line a fault. */
-export function validate(given: readonly Given[]): string[] {
+/** Lines of text, each with its file and document. */
+interface Said {
+  /** What keeps documents from being used. */
+  readonly faults: readonly string[]
+  /** What their writers should know: who gets in without a credential. */
+  readonly notes: readonly string[]
+}
+
+/** What can be said about documents without a gateway: each by itself, and the listen paths of all together. */
+export function validate(given: readonly Given[]): Said {
   const faults: string[] = []
+  const notes: string[] = []
   const paths = new Map<string, string>()
   const names = new Map<string, string>()
   for (const one of given) {
@@ -22,6 +32,7 @@ export function validate(given: readonly Given[]): string[] {
         names.set(name, one.id)
       }
       if (api === null || !api.active || api.internal) continue
+      notes.push(...openness(api).map(line => `${one.file}: ${one.kind} ${one.id}: ${line}`))
       const place = `${api.domain}${api.listenPath}/`
       const holder = paths.get(place)
       if (holder !== undefined) tell('', `has the listen path ${place} of API ${holder}`)
@@ -31,7 +42,7 @@ export function validate(given: readonly Given[]): string[] {
       for (const { path, message } of cause.faults) tell(path, message)
     }
   }
-  return faults
+  return { faults, notes }
 }
 
 const policyShape = compile(Policy)

@@ -1,17 +1,18 @@
 import Type, { type Static } from 'typebox'
-import { Certificate, CertificateBasics } from '../../config/shape/certificate.ts'
+import { type CertificateBasics, CertificateBasicsTold, CertificateTold } from '../../config/shape/certificate.ts'
+import type { CertificateRecord } from '../../gateway/certificates/certificates.ts'
 import type { KeyRecord } from '../../gateway/keys/keys.ts'
 import type { Document, Store } from '../../gateway/store/store.ts'
 import { type Caller, orgOf } from '../caller.ts'
 import {
   addCertificate,
   basics,
-  type CertificateRecord,
   listOf,
   ownCertificate,
   removeCertificate,
   usesOf
 } from '../certificates/certificates.ts'
+import { withExpiry } from '../certificates/expiry.ts'
 import { sentFile } from '../certificates/form.ts'
 import { typeOf } from '../certificates/uses.ts'
 import { Answer, type Endpoint, endpoint, etag, Refused } from '../endpoint.ts'
@@ -77,12 +78,12 @@ const list = endpoint({
   malformed: '',
   answer: Type.Union([
     Type.Object({ certs: Type.Array(Type.String()), pages: Pages }, strict),
-    Type.Object({ cert_basics: Type.Array(CertificateBasics), pages: Pages }, strict)
+    Type.Object({ cert_basics: Type.Array(CertificateBasicsTold), pages: Pages }, strict)
   ]),
   handle({ query, caller }, tools) {
     const org = orgOf(caller, undefined)
     const name = query.mode === 'detailed' ? 'cert_basics' : 'certs'
-    const show = (told: CertificateBasics) => (query.mode === 'detailed' ? told : told.id)
+    const show = (told: CertificateBasics) => (query.mode === 'detailed' ? withExpiry(told, tools) : told.id)
     if (query.filter === undefined || query.filter === 'omit')
       return listPage<CertificateRecord>(tools, 'certificate', org, query, name, ({ body }) =>
         show(basics(body.details))
@@ -102,15 +103,10 @@ const listDetails = endpoint({
   bodyForm: 'none',
   body: Type.Unknown(),
   malformed: '',
-  answer: Type.Object({ certificates: Type.Array(Certificate), pages: Pages }, strict),
+  answer: Type.Object({ certificates: Type.Array(CertificateTold), pages: Pages }, strict),
   handle: ({ query, caller }, tools) =>
-    listPage<CertificateRecord>(
-      tools,
-      'certificate',
-      orgOf(caller, undefined),
-      query,
-      'certificates',
-      ({ body }) => body.details
+    listPage<CertificateRecord>(tools, 'certificate', orgOf(caller, undefined), query, 'certificates', ({ body }) =>
+      withExpiry(body.details, tools)
     )
 })
 
@@ -124,10 +120,10 @@ const read = endpoint({
   bodyForm: 'none',
   body: Type.Unknown(),
   malformed: '',
-  answer: Certificate,
+  answer: CertificateTold,
   async handle({ params, caller }, tools) {
     const { body, rev } = await ownCertificate(params.certId, caller, UNKNOWN, tools)
-    return new Answer(200, body.details, etag(rev))
+    return new Answer(200, withExpiry(body.details, tools), etag(rev))
   }
 })
 
@@ -135,7 +131,7 @@ const remove = endpoint({
   method: 'DELETE',
   path: '/api/certs/{certId}',
   door: 'management',
-  summary: 'Deletes a certificate that no API uses',
+  summary: 'Deletes a certificate that neither an API nor the settings use',
   params: CertId,
   query: NoQuery,
   bodyForm: 'none',

@@ -28,11 +28,15 @@ const shapes: Record<(typeof OPTION_NAMES)[number], ReturnType<typeof Text>> = {
   upstreamURL: Text('Upstream of the API; default: the first server'),
   customDomain: Text('Host name of the API'),
   apiID: Text('Id of the API; default: a new one'),
-  authentication: Flag('Credentials are asked for, as the top-level security says'),
+  authentication: Flag(
+    'Credentials are asked for, as the top-level security says; compliant: also securityProcessingMode'
+  ),
   allowList: Flag('Only what the description holds is let through'),
   validateRequest: Flag('Parameters and JSON bodies are checked'),
   mockResponse: Flag('Answers are made from examples and schemas'),
-  securityProcessingMode: Text('legacy or compliant; told in the report, without effect yet')
+  securityProcessingMode: Text(
+    'legacy: the first alternative of security counts; compliant: all do. Only together with listenPath'
+  )
 }
 const Options = Type.Object(shapes, strict)
 const CreateOptions = Type.Object(
@@ -56,12 +60,12 @@ const ReportList = Type.Array(
       file: Type.Optional(Type.String({ description: 'Where several files were sent' })),
       line: Type.Optional(Type.Integer({ minimum: 1, description: 'Of YAML' })),
       keyword: Type.String(),
-      outcome: Type.Enum(['ignored', 'defaulted', 'refused']),
+      outcome: Type.Enum(['ignored', 'defaulted', 'warned', 'refused']),
       message: Type.String()
     },
     strict
   ),
-  { description: 'What has no effect, was filled in, or cannot be' }
+  { description: 'What has no effect, was filled in, opens or leaves undone something, or cannot be' }
 )
 const Done = Type.Object(
   { Status: Type.Literal('OK'), Message: Type.String(), Meta: Type.String(), ID: Type.String(), report: ReportList },

@@ -12,6 +12,7 @@ import { hooks } from './hooks.ts'
 import { imports } from './import.ts'
 import { jwks } from './jwks.ts'
 import { keys } from './keys.ts'
+import { notifications } from './notifications.ts'
 import { oas } from './oas.ts'
 import { organisations } from './organisations.ts'
 import { policies } from './policies.ts'
@@ -39,6 +40,7 @@ export const endpoints: readonly Endpoint[] = [
   ...streams,
   ...audit,
   ...certificates,
+  ...notifications,
   ...svcCertificates,
   ...svcStreams,
   ...jwks,

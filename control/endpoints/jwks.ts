@@ -21,12 +21,12 @@ const flush = endpoint({
   body: Type.Unknown(),
   malformed: '',
   answer: Type.Object({ message: Type.String(), status: Type.Literal('OK') }, strict),
-  handle({ params, caller }, { apis, jwks }) {
+  async handle({ params, caller }, { apis, keySets }) {
     const api = apis.find(params.apiID)
     if (!caller.admin || (api !== null && !owns(caller, api.orgId)))
       throw new Refused(403, 'Update not allowed, API not owned by user')
     if (api === null) throw new Refused(404, 'API not found')
-    jwks.forget(api.id)
+    await keySets.forget(api.id)
     return { message: 'success', status: 'OK' }
   }
 })
@@ -42,8 +42,8 @@ const flushOne = endpoint({
   body: Type.Unknown(),
   malformed: '',
   answer: Invalidated,
-  handle({ params }, { apis, jwks }) {
-    jwks.forget(apis.find(params.apiID)?.id ?? params.apiID)
+  async handle({ params }, { apis, keySets }) {
+    await keySets.forget(apis.find(params.apiID)?.id ?? params.apiID)
     return invalidated
   }
 })
@@ -59,8 +59,8 @@ const flushAll = endpoint({
   body: Type.Unknown(),
   malformed: '',
   answer: Invalidated,
-  handle(_call, { jwks }) {
-    jwks.forgetAll()
+  async handle(_call, { keySets }) {
+    await keySets.forgetAll()
     return invalidated
   }
 })

@@ -1,12 +1,7 @@
 import Type from 'typebox'
 import { Certificate, CertificateBasics } from '../../config/shape/certificate.ts'
-import {
-  addCertificate,
-  basics,
-  type CertificateRecord,
-  ownCertificate,
-  removeCertificate
-} from '../certificates/certificates.ts'
+import type { CertificateRecord } from '../../gateway/certificates/certificates.ts'
+import { addCertificate, basics, ownCertificate, removeCertificate } from '../certificates/certificates.ts'
 import { sentFile } from '../certificates/form.ts'
 import { Answer, type Endpoint, endpoint, etag, Refused } from '../endpoint.ts'
 import { uploadSummary, uploads } from './certificates.ts'

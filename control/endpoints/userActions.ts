@@ -1,9 +1,10 @@
 import Type from 'typebox'
 import { Password } from '../../config/shape/user.ts'
+import { passwords } from '../../gateway/passwords/passwords.ts'
 import type { Caller } from '../caller.ts'
 import { Answer, type Endpoint, endpoint, etag, Refused } from '../endpoint.ts'
 import { envelope, ok } from '../envelope.ts'
-import { hashPassword, verifyPassword } from '../passwords.ts'
+import { hashPassword } from '../passwords.ts'
 import { allows, levelOf } from '../permissions.ts'
 import { changeUser, newAccessKey } from '../writeUsers.ts'
 import { CHANGED, needsUsers, UserId } from './users.ts'
@@ -78,7 +79,7 @@ export const resetPassword = endpoint({
     let passwordHash: string | null = null
     const { rev } = await changeUser(params.id, call, CHANGED, tools, async document => {
       const { user, passwordHash: known } = document.body
-      if (own && known !== '' && !(await verifyPassword(body.current_password ?? '', known)))
+      if (own && known !== '' && !(await passwords.verify(body.current_password ?? '', known)))
         throw new Refused(400, 'The current password is another one')
       passwordHash ??= await hashPassword(body.new_password)
       return { user: { ...user, password_updated }, passwordHash }

@@ -86,7 +86,7 @@ function finished(source: Source, document: Members, extension: Members, asked: 
   if (asked.customDomain !== null)
     member(extension, 'server').customDomain = { enabled: true, name: asked.customDomain }
   const servers = setUpstream(source, extension, asked, told)
-  const unsupported = switchAuthentication(source, extension, asked.authentication, told)
+  const unsupported = switchAuthentication(source, extension, { on: asked.authentication, mode: asked.mode }, told)
   for (const { isNamedHere, place } of source.operations)
     if (isNamedHere) told.at(place, 'operationId', 'defaulted', 'was missing; it is made of path and method')
   setOperations(extension, source, asked, told)

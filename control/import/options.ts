@@ -1,5 +1,8 @@
 import type { Report } from './report.ts'
 
+export const MODES = ['legacy', 'compliant'] as const
+export type Mode = (typeof MODES)[number]
+
 /** What the query of an import asks for (semantics §3.9). */
 export interface Options {
   /** null: not given. The options from `authentication` on act only where it is given (outside.md §5). */
@@ -8,6 +11,8 @@ export interface Options {
   readonly customDomain: string | null
   readonly apiID: string | null
   readonly authentication: boolean | null
+  /** How `security` is read; null: not given. */
+  readonly mode: Mode | null
   readonly allowList: boolean | null
   readonly validateRequest: boolean | null
   readonly mockResponse: boolean | null
@@ -39,14 +44,18 @@ export function options(query: Readonly<Record<string, string | undefined>>, tol
     else return value
     return null
   }
-  if (query.authentication === 'compliant' || query[MODE])
-    ignored(MODE, listenPath === null ? NEEDS_LISTEN_PATH : 'is not there yet; schemes are read as in mode legacy')
+  const given = query[MODE] ?? ''
+  const named = MODES.find(known => known === given) ?? null
+  if (given !== '' && named === null) ignored(MODE, 'is neither legacy nor compliant, so it counts as not given')
+  else if (given !== '' && listenPath === null) ignored(MODE, NEEDS_LISTEN_PATH)
+  const mode = named ?? (query.authentication === 'compliant' ? 'compliant' : null)
   return {
     listenPath,
     upstreamURL: text('upstreamURL'),
     customDomain: text('customDomain'),
     apiID: text('apiID'),
     authentication: flag('authentication'),
+    mode: listenPath === null ? null : mode,
     allowList: flag('allowList'),
     validateRequest: flag('validateRequest'),
     mockResponse: flag('mockResponse')

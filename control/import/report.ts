@@ -10,7 +10,8 @@ export interface Entry {
   /** Line of YAML, from 1. */
   readonly line?: number
   readonly keyword: string
-  readonly outcome: 'ignored' | 'defaulted' | 'refused'
+  /** `warned`: it has its effect, which may be more than was meant, or needs more to be useful. */
+  readonly outcome: 'ignored' | 'defaulted' | 'warned' | 'refused'
   readonly message: string
 }
 

@@ -5,7 +5,7 @@ import { Invalid } from '../../config/validate.ts'
 import { ruleFaults } from '../../gateway/keys/check.ts'
 import { Refused, toldFaults } from '../endpoint.ts'
 import type { ControlTools } from '../tools.ts'
-import { basicAuth } from './password.ts'
+import { basicAuth, type HashPassword } from './password.ts'
 import type { KeyDocument } from './reading.ts'
 
 /** From what somebody sent to the key that is stored. */
@@ -23,7 +23,7 @@ export interface Making {
   /** What the key is stored under; null: a generated token. */
   readonly name: string | null
   readonly texts: KeyTexts
-  readonly hash: (password: string) => Promise<string>
+  readonly hash: HashPassword
 }
 
 /** A key as it is to be stored, from the body of a creation. @throws Refused */
@@ -38,7 +38,7 @@ export async function toCreate(body: KeyGiven, { org, name, texts, hash }: Makin
   key.date_created = new Date(tools.clock.now()).toISOString()
   key.last_updated = String(now)
   startQuotas(key, applied, now)
-  return withPassword(key, await basicAuth(body.basic_auth_data, undefined, name, hash))
+  return oneProof(withPassword(key, await basicAuth(body.basic_auth_data, undefined, name, hash)))
 }
 
 /** A key as it is to be stored, from the body of a replacement. @throws Refused */
@@ -59,6 +59,7 @@ export async function toReplace(
     else key.expires = before.expires
   }
   if (key.hmac_enabled && !key.hmac_string) key.hmac_string = before.hmac_string || newSecret(tools)
+  keepsCertificate(key, record)
   const { applied } = await checked(key, org, 'update', texts, tools)
   key.org_id = org
   if (before.date_created !== undefined) key.date_created = before.date_created
@@ -66,7 +67,7 @@ export async function toReplace(
   if (counts === 'resets') startQuotas(key, applied, now)
   else keepQuotas(key, before)
   const name = record.generated ? null : record.name
-  return withPassword(key, await basicAuth(body.basic_auth_data, before.basic_auth_data, name, hash))
+  return oneProof(withPassword(key, await basicAuth(body.basic_auth_data, before.basic_auth_data, name, hash)))
 }
 
 /** A key with other policies, as it is to be stored. @throws Refused */
@@ -123,7 +124,7 @@ async function checked(
   tools: ControlTools
 ): Promise<{ applied: Key; expiresIn: number }> {
   const { settings, policies } = tools
-  await noBindings(key, org, tools)
+  await certificatesExist(key, org, tools)
   try {
     const matching = { matching: settings.gateway.endpoint_matching, ignoreCase: false } as const
     const faults = ruleFaults(key, matching)
@@ -151,24 +152,33 @@ function refusedBy(texts: KeyTexts, cause: Invalid): Refused {
   return new Refused(400, texts.invalid(cause).slice(0, 2000), { more: { faults: toldFaults(cause.faults) } })
 }
 
-/** What would look like protection without being one is refused: certificates bind no requests yet. @throws Refused */
-async function noBindings(
-  { certificate, mtls_static_certificate_bindings }: Key,
+/** The certificates that a key names are its organisation's. @throws Refused */
+export async function certificatesExist(
+  { certificate, mtls_static_certificate_bindings }: Pick<Key, 'certificate' | 'mtls_static_certificate_bindings'>,
   org: string,
   { store }: ControlTools
 ): Promise<void> {
-  const notYet = 'binding a key to a certificate is not built yet'
   const exists = async (id: string) => (await store.get('certificate', id))?.org === org
-  if (certificate) {
-    if (isStrange(certificate) || !(await exists(certificate)))
-      throw new Refused(400, 'Key must be used with an existent certificate')
-    throw new Refused(400, `certificate: ${notYet}`)
-  }
-  for (const id of mtls_static_certificate_bindings ?? []) {
+  if (certificate && (isStrange(certificate) || !(await exists(certificate))))
+    throw new Refused(400, 'Key must be used with an existent certificate')
+  for (const id of new Set(mtls_static_certificate_bindings ?? [])) {
     if (isStrange(id)) throw new Refused(400, `invalid certificate ID: ${id}`)
     if (!(await exists(id))) throw new Refused(400, `certificate not found: ${id}`)
   }
-  if (mtls_static_certificate_bindings?.length) throw new Refused(400, `mtls_static_certificate_bindings: ${notYet}`)
+}
+
+/** What a key asks for beside its name is one thing. @throws Refused */
+function oneProof(key: Key): Key {
+  if (key.certificate && key.basic_auth_data?.password)
+    throw new Refused(400, 'A key has either a certificate or a password')
+  return key
+}
+
+/** @throws Refused where a key would lose what proves who has it (semantics §2.4) */
+function keepsCertificate({ certificate }: Key, { name, key: before }: KeyDocument['body']): void {
+  if (!before.certificate || certificate === before.certificate) return
+  if (!certificate) throw new Refused(400, 'Key cannot be used without a certificate')
+  if (before.certificate === name) throw new Refused(400, 'A key that was made from a certificate stays with it')
 }
 
 /** No id of ours, and nothing to look up. */

@@ -1,22 +1,24 @@
 import type { Key } from '../../config/shape/key.ts'
+import { type HashType, hashTypes, isHashType, typeOf } from '../../gateway/passwords/hashes.ts'
 import { Refused } from '../endpoint.ts'
 import { hashPassword } from '../passwords.ts'
 
 /** Passwords of basic authentication: `basic_auth_data` of a key that is stored under a user name. */
 
 type BasicAuth = Key['basic_auth_data']
+export type HashPassword = (text: string, type: HashType) => Promise<string>
 
 /** Hashes a password once, however often a change is tried again. */
-export function hashOnce(): (text: string) => Promise<string> {
+export function hashOnce(): HashPassword {
   let hashed: Promise<string> | null = null
-  return text => {
-    hashed ??= hashPassword(text)
+  return (text, type) => {
+    hashed ??= hashPassword(text, type)
     return hashed
   }
 }
 
 /**
- * What is stored of a body's `basic_auth_data`: the password as bcrypt, a blank one as it is stored already.
+ * What is stored of a body's `basic_auth_data`: the password as a hash, a blank one as it is stored already.
  * @param name that the key is stored under; null: a generated token, which is nobody's user name
  * @throws Refused
  */
@@ -24,10 +26,11 @@ export async function basicAuth(
   given: BasicAuth,
   stored: BasicAuth,
   name: string | null,
-  hash: (text: string) => Promise<string>
+  hash: HashPassword
 ): Promise<BasicAuth> {
   const { user = '', hash_type = '', password = '' } = given ?? {}
-  if (hash_type !== '' && hash_type !== 'bcrypt') throw new Refused(400, 'basic_auth_data.hash_type must be bcrypt')
+  const type = hash_type || 'bcrypt'
+  if (!isHashType(type)) throw new Refused(400, `basic_auth_data.hash_type must be ${hashTypes.join(' or ')}`)
   const isBlank = password.trim() === ''
   if (isBlank && !stored?.password) return user === '' ? undefined : { user }
   if (name === null)
@@ -36,6 +39,8 @@ export async function basicAuth(
     throw new Refused(400, 'basic_auth_data.user is not the name that the key is stored under')
   // RFC 7617 §2: the first colon ends the name.
   if (name.includes(':')) throw new Refused(400, 'A user name must not contain a colon')
-  const isStored = isBlank || password === stored?.password
-  return { user: name, hash_type: 'bcrypt', password: isStored ? stored!.password! : await hash(password) }
+  if (!isBlank && password !== stored?.password)
+    return { user: name, hash_type: type, password: await hash(password, type) }
+  const kept = stored!.password!
+  return { user: name, hash_type: typeOf(kept), password: kept }
 }

@@ -4,7 +4,7 @@ import { customId, idFault, newToken, tokenId } from '../../gateway/keys/token.t
 import { Conflict } from '../../gateway/store/store.ts'
 import { type Call, Refused } from '../endpoint.ts'
 import type { ControlTools } from '../tools.ts'
-import { type KeyTexts, toCreate, toReplace, withPolicies } from './given.ts'
+import { certificatesExist, type KeyTexts, toCreate, toReplace, withPolicies } from './given.ts'
 import { hashOnce } from './password.ts'
 import { type KeyDocument, present, session } from './reading.ts'
 
@@ -19,13 +19,20 @@ export type Find = () => Promise<KeyDocument>
 /** Tries of a change that others get ahead of; each time somebody's change succeeds. */
 const MOST_TRIES = 100
 
-/** The token is told here for the only time. @throws Refused */
+/**
+ * The token is told here for the only time. A key that is made from a certificate has none: its id is the certificate's
+ * (semantics §4.1). @throws Refused; 409 when there is a key of this certificate
+ */
 export async function createGenerated(
   body: KeyGiven,
   org: string,
   texts: KeyTexts,
   tools: ControlTools
 ): Promise<{ token: string; document: KeyDocument }> {
+  if (body.certificate) {
+    await certificatesExist(body, org, tools)
+    return { token: body.certificate, document: await createNamed(body.certificate, body, org, texts, tools) }
+  }
   const token = newToken(tools.random)
   const key = await toCreate(body, { org, name: null, texts, hash: hashOnce() }, tools)
   const name = tools.settings.gateway.hash_keys ? null : token

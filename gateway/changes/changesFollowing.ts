@@ -37,10 +37,12 @@ const held: Record<Kind, boolean> = {
   hook: true,
   portal_organisation: true,
   portal_user: true,
+  flush: true,
   ledger: false,
   audit: false,
   revision: false,
-  stream_log: false
+  stream_log: false,
+  notice: false
 }
 const watched = (Object.keys(held) as Kind[]).filter(kind => held[kind])
 

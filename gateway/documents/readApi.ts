@@ -4,11 +4,13 @@ import { Extension } from '../../config/shape/api.ts'
 import { compile, type Fault, Invalid, pointer } from '../../config/validate.ts'
 import { readStreaming, STREAMING } from '../../streams/document/readStreaming.ts'
 import { type Api, EXTENSION } from '../api.ts'
+import { isFile } from '../certificates/certificates.ts'
+import { certificatesOf } from '../certificates/named.ts'
 import type { Matching } from '../paths.ts'
+import { readAuthentication } from './readAuthentication.ts'
 import { readEndpoints } from './readEndpoints.ts'
 import {
   readAddresses,
-  readAuthentication,
   readCors,
   readDomain,
   readEdits,
@@ -28,6 +30,8 @@ export interface Reading {
 }
 
 const readExtension = compile(Extension)
+
+export const STORE = 'store'
 
 /**
  * Reads an API document: checks its OpenAPI part as far as the gateway relies on it, and its extension wholly.
@@ -65,6 +69,8 @@ export function readApi(document: unknown, { source, matching }: Reading): Api {
     listenPath,
     listenSegments: segments,
     strip: server.listenPath.strip,
+    certificates: server.customDomain?.enabled ? server.customDomain.certificates : [],
+    clientCertificates: server.clientCertificates?.enabled ? server.clientCertificates.allowlist : null,
     authentication: readAuthentication(server.authentication, document, fault),
     addresses: readAddresses(server.ipAccessControl, fault),
     upstream: readUpstream(streams !== null ? withAnyTarget(upstream) : upstream, fault),
@@ -86,6 +92,9 @@ export function readApi(document: unknown, { source, matching }: Reading): Api {
     document,
     source
   }
+  // Whoever may write APIs over the network must not choose files of this machine.
+  if (source === STORE && certificatesOf(api).some(isFile))
+    fault('', 'names a PEM file: those may stand in the settings and in documents of app_path alone')
   if (faults.length > 0) throw new Invalid(faults)
   return api
 }

@@ -1,10 +1,20 @@
 import { durationMs } from '../../config/duration.ts'
-import { at, isObject, type Report, tried } from '../../config/report.ts'
+import { type Report, tried } from '../../config/report.ts'
 import { type Extension, type HeaderEditsExtension, type OperationExtension, TOKEN } from '../../config/shape/api.ts'
-import { pointer } from '../../config/validate.ts'
 import { addresses } from '../addresses.ts'
-import type { Addresses, Authentication, Cors, HeaderEdits, Rate, Target, TokenLocation, Upstream } from '../api.ts'
+import type {
+  Addresses,
+  Cors,
+  ForDomain,
+  HeaderEdits,
+  Rate,
+  Target,
+  TlsVersion,
+  Upstream,
+  UpstreamTls
+} from '../api.ts'
 import { normalPath } from '../paths.ts'
+import { cipher } from './ciphers.ts'
 
 /** The members of the extension, one function each: from what was given to what requests use. */
 
@@ -52,59 +62,7 @@ export function readDomain(custom: Extension['server']['customDomain'], fault: R
   return custom.enabled ? name.replace(/\.$/, '') : ''
 }
 
-const PLACES = ['header', 'query', 'cookie'] as const
 const token = new RegExp(TOKEN)
-
-function isPlace(value: unknown): value is TokenLocation['in'] {
-  return (PLACES as readonly unknown[]).includes(value)
-}
-
-export function readAuthentication(
-  given: Extension['server']['authentication'],
-  document: Record<string, unknown>,
-  fault: Report
-): Authentication | null {
-  if (given === undefined) return null
-  const components = isObject(document.components) ? document.components.securitySchemes : undefined
-  const described = new Map(Object.entries(isObject(components) ? components : {}))
-  const locations: TokenLocation[] = []
-  for (const [name, scheme] of Object.entries(given.securitySchemes)) {
-    const where = `/server/authentication/securitySchemes/${pointer(name)}`
-    const own = described.get(name)
-    if (!isObject(own)) fault(where, 'is not in components.securitySchemes')
-    else if (own.type !== 'apiKey') fault(where, 'must be of type apiKey in components.securitySchemes')
-    else if (!isPlace(own.in) || typeof own.name !== 'string')
-      fault(where, 'must have in and name in components.securitySchemes')
-    else if (scheme.enabled) locations.push(...locationsOf(scheme, { in: own.in, name: own.name }, at(where, fault)))
-  }
-  if (!given.enabled) return null
-  if (locations.length === 0)
-    fault('/server/authentication/securitySchemes', 'must have an enabled scheme with a location')
-  // The order of reading (semantics §6.3), whichever scheme names a place.
-  const ordered = PLACES.flatMap(place => locations.filter(location => location.in === place))
-  const unique = ordered.filter(
-    ({ in: place, name }, i) => ordered.findIndex(other => other.in === place && other.name === name) === i
-  )
-  return { locations: unique, strip: given.stripAuthorizationData }
-}
-
-type TokenScheme = NonNullable<Extension['server']['authentication']>['securitySchemes'][string]
-
-/** The place that OpenAPI names, unless the extension turns it off, and those that the extension adds. */
-function locationsOf(scheme: TokenScheme, described: TokenLocation, fault: Report): TokenLocation[] {
-  const header = scheme.header?.name || (described.in === 'header' ? described.name : 'Authorization')
-  const locations: TokenLocation[] = []
-  for (const place of PLACES) {
-    const given = scheme[place]
-    const own = described.in === place && given?.enabled !== false ? [described.name] : []
-    const added = given?.enabled ? [given.name || (described.in === place ? described.name : header)] : []
-    for (const name of [...own, ...added]) {
-      if (place === 'query' ? name === '' : !token.test(name)) fault(`/${place}/name`, 'is no possible name there')
-      locations.push({ in: place, name: place === 'header' ? name.toLowerCase() : name })
-    }
-  }
-  return locations
-}
 
 export function readAddresses(given: Extension['server']['ipAccessControl'], fault: Report): Addresses | null {
   if (given === undefined) return null
@@ -136,8 +94,64 @@ export function readUpstream(given: Extension['upstream'], fault: Report): Upstr
     skipUnavailable: loadBalancing?.skipUnavailableHosts ?? false,
     preserveHost: given.preserveHostHeader?.enabled ?? false,
     preserveTrailingSlash: given.preserveTrailingSlash?.enabled ?? false,
-    timeoutMs: readTimeout(enforceTimeout, message => fault('/upstream/enforceTimeout', message))
+    timeoutMs: readTimeout(enforceTimeout, message => fault('/upstream/enforceTimeout', message)),
+    tls: readUpstreamTls(given, fault)
   }
+}
+
+const VERSIONS: Record<string, TlsVersion> = { '1.0': 'TLSv1', '1.1': 'TLSv1.1', '1.2': 'TLSv1.2', '1.3': 'TLSv1.3' }
+/** Ids of stored ones or files; a hash of a public key is 32 bytes. */
+const PIN = /^(?:sha256\/[A-Za-z0-9+/]{43}=|(?!sha256\/)[\s\S]*)$/
+
+function readUpstreamTls(given: Extension['upstream'], fault: Report): UpstreamTls {
+  const { mutualTLS, certificatePinning, tlsTransport, http2 } = given
+  const certificates = (mutualTLS?.domainToCertificateMapping ?? []).map(({ domain, certificate }, i) =>
+    forDomain(domain, certificate, message =>
+      fault(`/upstream/mutualTLS/domainToCertificateMapping/${i}/domain`, message)
+    )
+  )
+  const pins = (certificatePinning?.domainToPublicKeysMapping ?? []).map(({ domain, publicKeys }, i) => {
+    const path = `/upstream/certificatePinning/domainToPublicKeysMapping/${i}`
+    for (const [n, key] of publicKeys.entries())
+      if (!PIN.test(key)) fault(`${path}/publicKeys/${n}`, 'must be an id or sha256/ and 44 characters of base64')
+    return forDomain(domain, publicKeys, message => fault(`${path}/domain`, message))
+  })
+  const { minVersion, maxVersion } = tlsTransport ?? {}
+  if (minVersion !== undefined && maxVersion !== undefined && minVersion > maxVersion)
+    fault('/upstream/tlsTransport/minVersion', 'must not be above maxVersion')
+  const ciphers = readCiphers(tlsTransport, fault)
+  return {
+    http2: http2 === undefined ? null : http2.enabled,
+    certificates: mutualTLS?.enabled ? certificates : [],
+    pins: certificatePinning?.enabled ? pins : [],
+    insecure: tlsTransport?.insecureSkipVerify ?? false,
+    ciphers,
+    minVersion: minVersion === undefined ? null : VERSIONS[minVersion]!,
+    maxVersion: maxVersion === undefined ? null : VERSIONS[maxVersion]!,
+    checksCommonName: tlsTransport?.forceCommonNameCheck ?? false
+  }
+}
+
+/** Those of TLS 1.3 limit TLS 1.3, and the others what is older; a list of the former alone means TLS 1.3 alone. */
+function readCiphers(given: Extension['upstream']['tlsTransport'], fault: Report): string {
+  const { ciphers = [], maxVersion } = given ?? {}
+  const read = ciphers.map((name, i) => {
+    const known = cipher(name)
+    if (known === null) fault(`/upstream/tlsTransport/ciphers/${i}`, 'is no cipher that is known here')
+    return known
+  })
+  if (read.length === 0 || read.includes(null)) return ''
+  if (maxVersion !== undefined && maxVersion !== '1.3' && read.every(each => each!.newest))
+    fault('/upstream/tlsTransport/ciphers', 'must hold one older than TLS 1.3: maxVersion asks for it')
+  return read.map(each => each!.name).join(':')
+}
+
+const DOMAIN = /^(?:\*|(?:\*\.)?[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/
+
+function forDomain<T>(given: string, value: T, fault: (message: string) => void): ForDomain<T> {
+  const domain = given.toLowerCase()
+  if (!DOMAIN.test(domain)) fault('must be a host, a host with port, *.domain or *')
+  return { domain, value }
 }
 
 function readTarget(url: string, weight: number, fault: (message: string) => void): Target | null {
@@ -193,7 +207,8 @@ export function readTimeout(
 const OWN_HEADERS = new Set(
   'connection content-length expect keep-alive proxy-connection te trailer transfer-encoding upgrade'.split(' ')
 )
-export const UNKNOWN_VARIABLE = /\$svc_(?!meta\.[\w-]|context\.(?:path\b|remote_addr\b|headers_\w))[\w.-]*/
+export const UNKNOWN_VARIABLE =
+  /\$svc_(?!meta\.[\w-]|context\.(?:path\b|remote_addr\b|headers_\w|jwt_claims_[\w-]|token(?![\w-])))[\w.-]*/
 
 export function readEdits(
   given: HeaderEditsExtension | undefined,

@@ -11,7 +11,7 @@ import { Session, type SessionTools } from './session.ts'
 import { customId, idFault, longestId, tokenId } from './token.ts'
 
 export type { Charges, EndpointLimit, Grant } from './grant.ts'
-export { Session } from './session.ts'
+export { type Proof, Session } from './session.ts'
 
 /** Body of a stored `key` document; its id is `tokenId` or `customId`. */
 export interface KeyRecord {
@@ -21,6 +21,8 @@ export interface KeyRecord {
   readonly generated: boolean
   /** As it was written, without its policies. */
   readonly key: Key
+  /** It was made of a verified token of somebody else's (`Identities`): its id opens nothing by itself. */
+  readonly isIdentity?: true
 }
 
 export interface KeysTools {
@@ -114,6 +116,14 @@ export class Keys {
     return this.#seek(org, credential)
   }
 
+  /** The session of the same key as it stands in the store now; null: it is gone. @throws Unavailable (or rejects with it) */
+  again({ hash, orgId }: Session): Session | null | Promise<Session | null> {
+    return whenReady(this.#read(hash), document => {
+      if (document === null || document.org !== orgId) return null
+      return whenReady(this.#resolve(orgId, '', [hash], document), ({ session }) => session)
+    })
+  }
+
   /** A key with its policies, as they stand now. */
   applied(org: string, key: Key): Applied | Promise<Applied> {
     return whenReady(this.#policies.of(key, org), named => applyPolicies(key, org, named))
@@ -122,9 +132,10 @@ export class Keys {
   /**
    * @param key with its policies applied
    * @param written `last_updated` of the stored key, where policies may have moved it
+   * @param isIdentity `KeyRecord.isIdentity`
    */
-  session(hash: string, org: string, key: Key, written = key.last_updated): Session {
-    return new Session(hash, org, key, goneAt(key, written), this.#sessionTools)
+  session(hash: string, org: string, key: Key, written = key.last_updated, isIdentity = false): Session {
+    return new Session(hash, org, key, goneAt(key, written), this.#sessionTools, isIdentity)
   }
 
   close(): void {
@@ -176,8 +187,11 @@ export class Keys {
     const isShared = name.includes('\0')
     if (document === null) return { name, isShared, org, ids, document, session: null, epoch, at }
     return whenReady(this.applied(org, document.body.key), applied => {
-      const session =
-        'key' in applied ? this.session(document.id, org, applied.key, document.body.key.last_updated) : null
+      const { key: written, isIdentity } = document.body
+      // Policies come with the caller's token; switching the caller off is all that is said of this very one.
+      const isOff = isIdentity === true && written.is_inactive === true
+      const key = 'key' in applied ? (isOff ? { ...applied.key, is_inactive: true } : applied.key) : null
+      const session = key === null ? null : this.session(document.id, org, key, written.last_updated, isIdentity)
       return { name, isShared, org, ids, document, session, epoch, at }
     })
   }

@@ -7,6 +7,12 @@ export interface SessionTools extends GrantTools {
   readonly allowMasterKeys: boolean
 }
 
+/**
+ * `token`: nothing, the name is the secret; `password` and `certificate`: the one that the key has; `identity`: a token of
+ * somebody else's in which the name was verified. The names of the last three are no secrets, so they alone open nothing.
+ */
+export type Proof = 'token' | 'password' | 'certificate' | 'identity'
+
 /** A key as the request path uses it: its policies applied, never changed. */
 export class Session {
   /** Storage id of the key; what logs and events show. */
@@ -18,21 +24,27 @@ export class Session {
   /** From when on the key counts as deleted (`goneAt`); Infinity: never. */
   readonly goneMs: number
   readonly inactive: boolean
-  /** It belongs to a user name and counts only together with its password: the name alone opens nothing. */
-  readonly hasPassword: boolean
+  /** What a caller must show, beside the name of the key, to be taken for its owner. */
+  readonly proof: Proof
   readonly #tools: SessionTools
   #own: Grant | null = null
   readonly #grants = new Map<string, { readonly grant: Grant | null; readonly matching: Matching }>()
 
   /** @param key with its policies applied */
-  constructor(hash: string, orgId: string, key: Key, goneMs: number, tools: SessionTools) {
+  constructor(hash: string, orgId: string, key: Key, goneMs: number, tools: SessionTools, isIdentity = false) {
     this.hash = hash
     this.orgId = orgId
     this.key = key
     this.goneMs = goneMs
     this.expiresMs = (key.expires ?? 0) > 0 ? key.expires! * 1000 : Number.POSITIVE_INFINITY
     this.inactive = key.is_inactive === true
-    this.hasPassword = Boolean(key.basic_auth_data?.password)
+    this.proof = isIdentity
+      ? 'identity'
+      : key.basic_auth_data?.password
+        ? 'password'
+        : key.certificate
+          ? 'certificate'
+          : 'token'
     this.#tools = tools
   }
 

@@ -24,7 +24,10 @@ const OURS_UP = new Set([
   'x-forwarded-host',
   'x-forwarded-port',
   'x-real-ip',
-  'x-request-id'
+  'x-request-id',
+  // RFC 9440: believed from trusted proxies alone.
+  'client-cert',
+  'client-cert-chain'
 ])
 
 /**
@@ -145,7 +148,7 @@ export function responsePairs(x: Exchange, status: number, raw: readonly string[
 
 /** Fields that no trailer section may carry (RFC 9110 §6.5.1): framing, routing, authentication, content. */
 const NO_TRAILER =
-  /^(?:transfer-encoding|content-length|host|trailer|te|connection|keep-alive|upgrade|authorization|proxy-.*|www-authenticate|set-cookie|cookie|content-.*|cache-control|expires|age|date|location|vary|retry-after|max-forwards|expect|range|if-.*)$/i
+  /^(?:transfer-encoding|content-length|host|trailer|te|connection|keep-alive|upgrade|authorization|proxy-.*|www-authenticate|set-cookie|cookie|client-cert|client-cert-chain|content-.*|cache-control|expires|age|date|location|vary|retry-after|max-forwards|expect|range|if-.*)$/i
 
 export function trailerPairs(raw: readonly string[]): string[] {
   const pairs: string[] = []

@@ -7,6 +7,7 @@ import { requestPairs, responsePairs, trailerPairs } from './headers.ts'
 import { causes, FAULTS, logFault, type Plan, type ProxyTools } from './plan.ts'
 import { upgrade } from './upgrade.ts'
 import { type Flight, type Target, UpstreamFault, type UpstreamListener } from './upstream.ts'
+import { upstreamHttp2 } from './upstreamHttp2.ts'
 
 export type { Plan } from './plan.ts'
 
@@ -16,6 +17,8 @@ export const HELD_BYTES = 65_536
 export const LEAST_BYTES_PER_SECOND = 240
 /** A body that came whole with its head, up to this many bytes, leaves in one piece with it. */
 const WHOLE_BYTES = 8_192
+/** HTTP/2 connections to one origin, of a hundred requests at a time. */
+const MOST_CONNECTIONS = 1_000
 /** How often deadlines are looked at: the precision of time-outs. */
 const SWEEP_MS = 50
 
@@ -27,8 +30,11 @@ export interface Forwarder {
 
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'])
 
-export function proxy(tools: ProxyTools): Forwarder {
-  const { settings, clock, upstream } = tools
+export function proxy(given: ProxyTools): Forwarder {
+  const { settings, clock } = given
+  const reach = { connectTimeoutMs: settings.proxy_connect_timeout * 1000, connections: MOST_CONNECTIONS }
+  const upstream = upstreamHttp2(given.upstream, reach, clock)
+  const tools = { ...given, upstream }
   const options = settings.http_server_options
   const bounds: Bounds = {
     mostBytes: options.max_request_body_size > 0 ? options.max_request_body_size : Number.POSITIVE_INFINITY,

@@ -17,7 +17,7 @@ export interface Bounds {
 }
 
 /**
- * Reads the body of a request into `x.body`; `giveBack` returns its place when the request has ended.
+ * Reads the body of a request into `x.body`, unless somebody has; `giveBack` returns its place when the request has ended.
  * Resolves to undefined, the refusal, or ANSWERED when the client has left.
  */
 export function readWhole(
@@ -26,6 +26,7 @@ export function readWhole(
   clock: Clock
 ): Promise<undefined | Refusal | typeof ANSWERED> {
   if (x.bodyLength > mostBytes) return Promise.resolve(refusals.bodyTooLarge)
+  if (x.body !== null) return Promise.resolve(x.body.bytes.length > mostBytes ? refusals.bodyTooLarge : undefined)
   return new Promise(resolve => {
     const chunks: Buffer[] = []
     let size = 0
@@ -72,7 +73,9 @@ export function readWhole(
   })
 }
 
-/** Once, when the request has ended. */
+/** When the request has ended, by each who has asked for its body. */
 export function giveBack(x: Exchange): void {
-  if (x.body !== null) kept -= x.body.bytes.length
+  if (x.body === null) return
+  kept -= x.body.bytes.length
+  x.body = null
 }

@@ -1,12 +1,12 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
-import { isIP } from 'node:net'
 import type { Duplex } from 'node:stream'
 import httpProxy from 'http-proxy'
 import type { Exchange, Waiter } from '../exchange.ts'
 import { refusals } from '../refusals.ts'
 import { requestPairs, responsePairs } from './headers.ts'
 import { causes, FAULTS, logFault, type Plan, type ProxyTools } from './plan.ts'
-import type { Target } from './upstream.ts'
+import { CarrierAgent } from './tls/carrierAgent.ts'
+import { type Target, UpstreamFault } from './upstream.ts'
 import { faultCode } from './upstreamUndici.ts'
 
 const proxies = httpProxy.createProxyServer({})
@@ -40,13 +40,14 @@ export function upgrade(x: Exchange, plan: Plan, requestId: string, tools: Proxy
     x.upgrade!.first,
     {
       target: {
-        protocol: target.secure ? 'https:' : 'http:',
+        protocol: target.tls !== null ? 'https:' : 'http:',
         host: hostname,
         hostname: hostname,
         port: target.port
       } as never,
-      // The base of the request's options. Without a name of its own, TLS would take the one that the client wrote.
-      ssl: { servername: isIP(hostname) === 0 ? hostname : '', maxHeaderSize: 65_536 },
+      // The base of the request's options.
+      ssl: { maxHeaderSize: 65_536 },
+      ...(crossing.agent === null ? {} : { agent: crossing.agent }),
       prependPath: false,
       toProxy: true
     } as never,
@@ -71,6 +72,8 @@ class Crossing implements Waiter {
   private readonly near: Duplex
   private request: ClientRequest | null = null
   private far: Duplex | null = null
+  /** Makes the connection over TLS. */
+  readonly agent: CarrierAgent | null
   private cancel: () => void
 
   constructor(x: Exchange, plan: Plan, target: Target, requestId: string, pairs: readonly string[], tools: ProxyTools) {
@@ -81,6 +84,7 @@ class Crossing implements Waiter {
     this.pairs = pairs
     this.tools = tools
     this.near = x.upgrade!.socket
+    this.agent = target.tls === null ? null : new CarrierAgent(target.tls.way)
     this.cancel = tools.clock.after(plan.timeoutMs(x), () => this.late())
     // Only a socket that is read tells that its client has left. What comes early waits in its buffer, up to its mark.
     this.near.on('readable', notice)
@@ -92,11 +96,14 @@ class Crossing implements Waiter {
     this.request = request
     for (const name of request.getHeaderNames()) request.removeHeader(name)
     for (const [name, value] of Object.entries(grouped(this.pairs))) request.setHeader(name, value)
-    request.on('socket', socket =>
-      socket.once(this.target.secure ? 'secureConnect' : 'connect', () => {
-        this.unsent = false
-      })
-    )
+    request.on('socket', socket => {
+      // Over TLS it is given when it is ready.
+      if (this.agent !== null) this.unsent = false
+      else
+        socket.once('connect', () => {
+          this.unsent = false
+        })
+    })
     request.on('information', ({ statusCode, rawHeaders }) => this.information(statusCode, rawHeaders))
     // Before http-proxy's own listener, which writes the head.
     request.on('upgrade', (answer: IncomingMessage, far: Duplex) => this.switched(answer, far))
@@ -184,7 +191,8 @@ class Crossing implements Waiter {
     const { x, tools, target } = this
     const code = faultCode(error)
     if (this.unsent) this.plan.targets.down(target)
-    logFault(x, tools, target, this.requestId, { code, cause: causes(error) })
+    const cause = error instanceof UpstreamFault ? error.cause : error
+    logFault(x, tools, target, this.requestId, { code, cause: causes(cause) })
     this.end()
     tools.endings.refuse(x, FAULTS[code])
   }
@@ -195,6 +203,7 @@ class Crossing implements Waiter {
     logFault(x, tools, this.target, this.requestId, { code: 'timeout', cause: 'no answer in time' })
     this.end()
     this.request?.destroy()
+    this.agent?.abandon()
     tools.endings.refuse(x, refusals.upstreamTimeout)
   }
 
@@ -208,6 +217,7 @@ class Crossing implements Waiter {
   closed(): void {
     this.end()
     this.request?.destroy()
+    this.agent?.abandon()
     this.far?.destroy()
   }
 }

@@ -1,8 +1,10 @@
 import type { RequestBody } from './body.ts'
+import type { TlsWay } from './tls/way.ts'
 
 /** Where a request goes: one origin of an API's upstream. */
 export interface Target {
-  readonly secure: boolean
+  /** Null: http. */
+  readonly tls: TlsProfile | null
   readonly hostname: string
   readonly port: number
   /** `https://host:port`, as a pool's name. */
@@ -11,6 +13,16 @@ export interface Target {
   readonly authority: string
   /** Path of the upstream URL without a slash at its end; '' for the root. */
   readonly base: string
+}
+
+/** How one API speaks to one https target. */
+export interface TlsProfile {
+  /** Another one as soon as a certificate has changed that counts for it. */
+  readonly way: TlsWay
+  /** HTTP/2 where the target speaks it. */
+  readonly http2: boolean
+  /** Hears that `way` may be another one. The answer ends the listening. */
+  onChange(listener: () => void): () => void
 }
 
 export interface UpstreamRequest {

@@ -1,7 +1,16 @@
 import { Readable } from 'node:stream'
-import { type Dispatcher, errors, Pool } from 'undici'
+import { type buildConnector, type Dispatcher, errors, Pool } from 'undici'
 import type { RequestBody } from './body.ts'
-import { type FaultCode, type Flight, type Upstream, UpstreamFault, type UpstreamListener } from './upstream.ts'
+import { handshake } from './tls/handshake.ts'
+import type { TlsWay } from './tls/way.ts'
+import {
+  type FaultCode,
+  type Flight,
+  type Target,
+  type Upstream,
+  UpstreamFault,
+  type UpstreamListener
+} from './upstream.ts'
 
 export interface UndiciOptions {
   readonly connectTimeoutMs: number
@@ -14,17 +23,17 @@ const MOST_POOLS = 10_000
 
 /** Upstreams over undici's `dispatch`: callbacks, raw pairs, no stream object but for a body that flows. */
 export function upstreamUndici({ connectTimeoutMs, connections }: UndiciOptions): Upstream {
-  const pools = new Map<string, Pool>()
+  /** By origin, or with TLS by the key of the way. */
+  const pools = new Map<string, Kept>()
+  /** Whose way holds no more: their requests go to an end. */
+  const retired = new Set<Pool>()
 
-  function pool(origin: string): Pool {
-    let found = pools.get(origin)
+  function pool({ origin, tls }: Target, way: TlsWay | null): Pool {
+    const key = way === null ? origin : way.key
+    let found = pools.get(key)
     if (found === undefined) {
-      if (pools.size >= MOST_POOLS) {
-        const [oldest, idle] = pools.entries().next().value!
-        pools.delete(oldest)
-        void idle.close()
-      }
-      found = new Pool(origin, {
+      if (pools.size >= MOST_POOLS) retire(pools.keys().next().value!)
+      const made = new Pool(origin, {
         connections,
         pipelining: 1,
         // Below the 5 s at which Node servers close idle connections, so that a reused one is rarely half closed.
@@ -34,22 +43,40 @@ export function upstreamUndici({ connectTimeoutMs, connections }: UndiciOptions)
         headersTimeout: 0,
         bodyTimeout: 0,
         connectTimeout: connectTimeoutMs,
+        ...(way === null ? {} : { connect: connector(way, connectTimeoutMs) }),
         allowH2: false,
         maxHeaderSize: 65_536
       })
-      pools.set(origin, found)
+      const changed = () => void (tls!.way.key !== key && retire(key))
+      found = { pool: made, unhear: tls === null ? () => {} : tls.onChange(changed) }
+      pools.set(key, found)
     }
-    return found
+    return found.pool
+  }
+
+  function retire(key: string): void {
+    const { pool, unhear } = pools.get(key)!
+    pools.delete(key)
+    unhear()
+    retired.add(pool)
+    // Another end may have come meanwhile.
+    const gone = () => void retired.delete(pool)
+    pool.close().then(gone, gone)
   }
 
   return {
     send(request, listener) {
       const flight = new UndiciFlight(listener)
-      const { body } = request
+      const { target, body } = request
+      const way = target.tls === null ? null : target.tls.way
+      if (way !== null && way.fault !== null) {
+        flight.faultSoon(new UpstreamFault('tls', 'unsent', way.fault))
+        return flight
+      }
       const pairs = request.pairs
       const flows = body !== null && !Buffer.isBuffer(body)
       if (flows && body.length >= 0) pairs.push('content-length', String(body.length))
-      pool(request.target.origin).dispatch(
+      pool(target, way).dispatch(
         {
           method: request.method as Dispatcher.HttpMethod,
           path: request.path,
@@ -63,9 +90,34 @@ export function upstreamUndici({ connectTimeoutMs, connections }: UndiciOptions)
       return flight
     },
     async close() {
-      await Promise.all([...pools.values()].map(each => each.destroy()))
+      for (const { unhear } of pools.values()) unhear()
+      const all = [...[...pools.values()].map(({ pool }) => pool), ...retired]
       pools.clear()
+      await Promise.all(all.map(each => each.destroy()))
     }
+  }
+}
+
+interface Kept {
+  readonly pool: Pool
+  readonly unhear: () => void
+}
+
+/** What undici makes TLS connections with: ours, so that a connection is looked at before it is used. */
+function connector(way: TlsWay, timeoutMs: number): buildConnector.connector {
+  return ({ hostname, port }, done) => {
+    const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
+    let late = false
+    const socket = handshake(way, { host, port: Number(port) || 443 }, ['http/1.1'], (fault, socket) => {
+      clearTimeout(timer)
+      if (fault === null) done(null, socket)
+      else if (!late) done(fault, null)
+    })
+    const timer = setTimeout(() => {
+      late = true
+      done(new errors.ConnectTimeoutError('not connected in time'), null)
+      socket.destroy()
+    }, timeoutMs)
   }
 }
 
@@ -88,6 +140,15 @@ class UndiciFlight implements Dispatcher.DispatchHandler, Flight {
 
   resume(): void {
     this.controller?.resume()
+  }
+
+  /** Was not sent. Its listener hears of it after the caller of `send` has the flight in hand. */
+  faultSoon(fault: UpstreamFault): void {
+    process.nextTick(() => {
+      if (this.done) return
+      this.done = true
+      this.listener.fault(fault)
+    })
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -125,6 +186,7 @@ class UndiciFlight implements Dispatcher.DispatchHandler, Flight {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     if (this.done) return
     this.done = true
+    if (error instanceof UpstreamFault) return this.listener.fault(error)
     const code = faultCode(error)
     // A connection on which nothing has come was no reused one.
     const fresh = error instanceof errors.SocketError && error.socket?.bytesRead === 0
@@ -148,6 +210,7 @@ function strings(raw: readonly (Buffer | string)[]): string[] {
 
 /** What an error of Node or undici on the way to an answer stands for. */
 export function faultCode(error: Error & { code?: string; syscall?: string }): FaultCode {
+  if (error instanceof UpstreamFault) return error.code
   if (error instanceof errors.ConnectTimeoutError) return 'connect_timeout'
   if (error instanceof AggregateError && error.errors.length > 0) return faultCode(error.errors[0])
   const code = error.code ?? ''

@@ -2,9 +2,13 @@ import type { GatewaySettings } from '../../config/settings.ts'
 import type { Clock, Log } from '../../config/world.ts'
 import type { Streams } from '../../streams/streams.ts'
 import type { Api } from '../api.ts'
+import type { Identities } from '../authentication/identities.ts'
+import type { Certificates } from '../certificates/certificates.ts'
+import type { CertificateWatch } from '../certificates/watch.ts'
 import type { Counters } from '../counters/counters.ts'
 import type { Events } from '../events.ts'
 import type { After, Head, Run } from '../exchange.ts'
+import type { KeySets } from '../jwks/keySets.ts'
 import type { Keys } from '../keys/keys.ts'
 import type { Forwarder } from '../proxy/proxy.ts'
 
@@ -14,6 +18,10 @@ export interface Tools {
   readonly clock: Clock
   readonly log: Log
   readonly keys: Keys
+  readonly identities: Identities
+  readonly keySets: KeySets
+  readonly certificates: Certificates
+  readonly watch: CertificateWatch
   readonly counters: Counters
   readonly events: Events
   readonly proxy: Forwarder

@@ -3,6 +3,7 @@ import type { No } from '../../streams/refusals.ts'
 import { answer, refuse } from '../answer.ts'
 import type { Api } from '../api.ts'
 import type { Charge, Counters, Verdict } from '../counters/counters.ts'
+import { schemesOf } from '../documents/readAuthentication.ts'
 import type { Exchange, Waiter } from '../exchange.ts'
 import { type Refusal, refusal } from '../refusals.ts'
 import { withoutQuery } from '../values.ts'
@@ -99,6 +100,7 @@ export class StreamCall implements Call, Waiter {
 
   #isSecret(name: string): boolean {
     const { secretHeaders, cookies, queries } = this.#shared
+    if (name === TOKEN) return true
     if (name.startsWith(HEADERS)) {
       const header = name.slice(HEADERS.length).replaceAll('_', '-').toLowerCase()
       return header === 'authorization' || header === 'cookie' || secretHeaders.has(header)
@@ -154,13 +156,14 @@ function leftOf({ refused, standings }: Verdict): number {
 
 const NO_PARAMS = Object.freeze({})
 const PARAMS = 'svc_context.path_params_'
+const TOKEN = 'svc_context.token'
 const HEADERS = 'svc_context.headers_'
 const COOKIES = 'svc_context.cookies_'
 const QUERY = 'svc_context.request_data_'
 
 /** Of one API, made at load. */
 export function streamCalls({ authentication }: Api, { counters }: Tools): (x: Exchange) => StreamCall {
-  const places = authentication?.locations ?? []
+  const places = schemesOf(authentication).flatMap(({ locations }) => locations)
   const named = (where: string) => places.filter(place => place.in === where).map(({ name }) => name)
   const shared: Shared = {
     counters,

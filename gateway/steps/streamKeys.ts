@@ -10,7 +10,7 @@ import { StreamCall } from './streamCall.ts'
 
 export interface StreamKeysTools {
   readonly streams: Streams
-  readonly keys: Pick<Keys, 'find'>
+  readonly keys: Pick<Keys, 'again'>
   readonly policies: Pick<Policies, 'epoch'>
   readonly changes: Pick<Changes, 'listen'>
   readonly clock: Clock
@@ -53,23 +53,31 @@ export function streamKeys({ streams, keys, policies, changes, clock }: StreamKe
     for (const call of [...streams.calls()]) {
       if (!(call instanceof StreamCall) || call.x.key === null) continue
       const { key } = call.x
-      if (now >= Math.min(key.expiresMs, key.goneMs)) ended.add(call)
-      else if ((isAny || those.has(key.hash)) && (await isChanged(call, key))) ended.add(call)
+      if (now >= Math.min(key.expiresMs, key.goneMs, call.x.validUntil)) ended.add(call)
+      else if ((isAny || those.has(key.hash)) && (await isChanged(key, those.has(key.hash)))) ended.add(call)
       if (++looked % SLICE === 0) await nextTurn()
     }
     if (ended.size > 0) streams.end(call => ended.has(call), 'key')
   }
 
-  async function isChanged({ x }: StreamCall, key: Session): Promise<boolean> {
+  /** @param isWritten its document was; the session of a caller whose token was just seen may not be kept yet */
+  async function isChanged(key: Session, isWritten: boolean): Promise<boolean> {
     try {
-      const now = await keys.find(x.route.api.orgId, x.credential!)
-      return now === null || now.inactive || (now !== key && JSON.stringify(now.key) !== JSON.stringify(key.key))
+      const now = await keys.again(key)
+      if (now === null && key.proof === 'identity') return isWritten
+      return now === null || now.inactive || (now !== key && whatCounts(now) !== whatCounts(key))
     } catch (cause) {
       if (!(cause instanceof Unavailable)) throw cause
       // Nobody can say now: the next look will.
       written?.add(key.hash)
       return false
     }
+  }
+
+  /** A newer token of a caller prolongs its session and changes nothing of what it may do. */
+  function whatCounts({ key, proof }: Session): string {
+    if (proof !== 'identity') return JSON.stringify(key)
+    return JSON.stringify({ ...key, expires: 0, last_updated: '', session_lifetime: 0 })
   }
 
   return () => {

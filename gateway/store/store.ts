@@ -6,7 +6,8 @@
 /**
  * The kinds of document; a new one is a new word here. `ledger` holds quota counters (`dump` of the counters), `access`
  * leads from the hash of an access key to its user, `name` from a name that must be unique to the document that has it;
- * `stream_log` is what embedded brokers keep (`streamLog.ts`).
+ * `stream_log` is what embedded brokers keep (`streamLog.ts`); a change of a `flush` tells whoever remembers fetched key
+ * sets to forget them (`gateway/jwks/flushes.ts`); `notice` is what was told of a certificate's end (`certificates/notices.ts`).
  */
 export type Kind =
   | 'key'
@@ -26,6 +27,8 @@ export type Kind =
   | 'portal_organisation'
   | 'portal_user'
   | 'stream_log'
+  | 'flush'
+  | 'notice'
 
 /** Counts the writes onto one document, from 1; a document that is deleted and created again begins anew. */
 export type Revision = number

@@ -14,6 +14,10 @@ import { ANSWERED, type Route } from '../exchange.ts'
 import { isControl, isProbe } from '../inner.ts'
 import { dataPlane } from '../plane.ts'
 import { openCounters } from '../storage.ts'
+import { trustAuthorities } from '../tls/authorities.ts'
+import { listenerTls } from '../tls/listenerTls.ts'
+import { Tickets } from '../tls/tickets.ts'
+import { vaultOf } from '../vault.ts'
 import { Calls } from './calls.ts'
 import { relay } from './relay.ts'
 import { storeOfMain } from './storeOfMain.ts'
@@ -26,6 +30,7 @@ const PASSING_TURNS = 4
 
 const given = workerData as Given
 const settings = frozen(given.settings)
+trustAuthorities(settings.gateway.ca_file)
 const clock = systemClock
 const random = { bytes: randomBytes }
 const main = new Calls<Question, Task>(parentPort!, perform)
@@ -48,6 +53,7 @@ const counters =
 const plane = dataPlane({
   settings,
   store,
+  vault: vaultOf(settings.gateway, random),
   changes,
   counters,
   events,
@@ -61,11 +67,26 @@ const plane = dataPlane({
 })
 const { pass, close: closeRelay } = relay(given.relay, plane.serverTools.endings)
 const isShared = settings.gateway.control_api_port === 0
-const server = plane.server((x, normal) => {
-  if (!isProbe(normal) && !(isShared && isControl(normal))) return false
-  pass(x)
-  return true
-})
+const tls =
+  given.tickets === null
+    ? null
+    : listenerTls({
+        settings: settings.gateway,
+        certificates: plane.certificates,
+        apis: plane.apis,
+        tickets: new Tickets(given.tickets),
+        thread: given.number,
+        clock,
+        log
+      })
+const server = plane.server(
+  (x, normal) => {
+    if (!isProbe(normal) && !(isShared && isControl(normal))) return false
+    pass(x)
+    return true
+  },
+  tls === null ? {} : { tls }
+)
 hasBuilt()
 
 function perform(task: Task): unknown {
@@ -110,6 +131,7 @@ async function drain(ms: number): Promise<readonly CounterState[]> {
   await server.drain(ms)
   closeRelay()
   stopEvents()
+  tls?.close()
   await plane.close()
   // Counters outside of the process have a ledger of their own.
   const states = given.counters === null ? [] : await counters.dump()

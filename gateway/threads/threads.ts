@@ -8,6 +8,7 @@ import type { CounterState } from '../counters/counters.ts'
 import type { FilesRead } from '../documents/files.ts'
 import { type Part, part } from '../probes.ts'
 import type { Store } from '../store/store.ts'
+import type { Tickets } from '../tls/tickets.ts'
 import type { Gathered } from './gathered.ts'
 import { lastRead } from './lastRead.ts'
 import { Member } from './member.ts'
@@ -41,6 +42,8 @@ export interface ThreadsGiven {
   readonly clock: Clock
   readonly log: Log
   readonly relay: RelayPlace
+  /** Null: no TLS. */
+  readonly tickets: Tickets | null
   /** Takes whole lines of access logs. */
   readonly access: (text: string) => void
   /** Null: each thread opens its own, which lie outside of the process. */
@@ -106,8 +109,14 @@ export function startThreads(given: ThreadsGiven): Threads {
 
   function start(slot: Slot): Member {
     const { number } = slot
-    const data: Given = { number, settings: theirs, relay: given.relay, counters: counters?.shared ?? null }
     const bornAt = clock.now()
+    const data: Given = {
+      number,
+      settings: theirs,
+      relay: given.relay,
+      tickets: given.tickets?.seed(bornAt) ?? null,
+      counters: counters?.shared ?? null
+    }
     const onCounters = (failure: string | null) => given.onCounters(number, failure)
     const member = new Member({ ...given, store: remembered.store, data, onCounters, onEnd: () => ended(slot, bornAt) })
     if (read !== null) void member.load(read)

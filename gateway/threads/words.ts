@@ -2,6 +2,7 @@ import type { Settings } from '../../config/settings.ts'
 import type { SharedCounters } from '../counters/memory.ts'
 import type { FilesRead } from '../documents/files.ts'
 import type { Change, Kind, Query, Sequence, Walk } from '../store/store.ts'
+import type { TicketSeed } from '../tls/tickets.ts'
 import type { RelayPlace } from './relayed.ts'
 
 /** What a thread is started with. */
@@ -10,6 +11,8 @@ export interface Given {
   readonly number: number
   readonly settings: Settings
   readonly relay: RelayPlace
+  /** Null: no TLS. */
+  readonly tickets: TicketSeed | null
   /** Those in memory, which all threads share; null: they lie outside of the process. */
   readonly counters: SharedCounters | null
 }

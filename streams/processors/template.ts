@@ -46,7 +46,8 @@ export function template(text: string): Template {
 }
 
 /** What a request knows (docs/streams.md); all of a key's `meta_data` is known. */
-const KNOWN = /^svc_(?:meta\..+|context\.(?:path|remote_addr|(?:headers|cookies|request_data|path_params)_.+))$/
+const KNOWN =
+  /^svc_(?:meta\..+|context\.(?:path|remote_addr|(?:headers|cookies|request_data|path_params|jwt_claims)_.+))$/
 
 /** Whether a variable, by its name without the dollar sign, can ever have a value. */
 export function isKnown(variable: string): boolean {

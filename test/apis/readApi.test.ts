@@ -226,16 +226,23 @@ t.test('every member is read', async t => {
     api.upstream.targets.map(({ host, port, path, weight }) => [host, port, path, weight]),
     [['a.example', 443, '/base', 2]]
   )
-  t.same(api.authentication, {
-    strip: true,
-    locations: [
-      { in: 'header', name: 'authorization' },
-      { in: 'header', name: 'x-key' },
-      { in: 'query', name: 'token' },
-      { in: 'query', name: 'X-Key' },
-      { in: 'cookie', name: 'session' }
+  t.equal(api.authentication!.strip, true)
+  t.same(api.authentication!.groups, [
+    [
+      {
+        kind: 'token',
+        takesCertificate: false,
+        signature: null,
+        locations: [
+          { in: 'header', name: 'authorization' },
+          { in: 'header', name: 'x-key' },
+          { in: 'query', name: 'token' },
+          { in: 'query', name: 'X-Key' },
+          { in: 'cookie', name: 'session' }
+        ]
+      }
     ]
-  })
+  ])
   t.match(api.operation('GET', '/items/7'), {
     id: 'one',
     allow: true,
@@ -289,7 +296,7 @@ t.test('blocks that are not enabled act as if they were absent', async t => {
 t.test('a location that the extension turns off is none', async t => {
   const key = { enabled: true, header: { enabled: false, name: '' }, cookie: { enabled: true } }
   const api = read({ '@/server/authentication': { enabled: true, securitySchemes: { key } } })
-  t.same(api.authentication!.locations, [{ in: 'cookie', name: 'Authorization' }])
+  t.same(api.authentication!.groups[0]![0]!.locations, [{ in: 'cookie', name: 'Authorization' }])
 })
 
 t.test('whatever the extension does not know is refused, with its pointer', async t => {
@@ -299,19 +306,23 @@ t.test('whatever the extension does not know is refused, with its pointer', asyn
     [{ '@/info/versioning': {} }, ['@/info/versioning']],
     [{ '@/info/state/more': 1 }, ['@/info/state/more']],
     [{ '@/server/gatewayTags': {} }, ['@/server/gatewayTags']],
-    [{ '@/server/clientCertificates': {} }, ['@/server/clientCertificates']],
+    [{ '@/server/clientCertificates': { enabled: true, list: [] } }, ['@/server/clientCertificates/list']],
     [{ '@/server/listenPath/more': 1 }, ['@/server/listenPath/more']],
     [
-      { '@/server/customDomain': { enabled: true, name: 'a.b', certificates: [] } },
-      ['@/server/customDomain/certificates']
+      { '@/server/customDomain': { enabled: true, name: 'a.b', certificate: '' } },
+      ['@/server/customDomain/certificate']
     ],
-    [{ '@/server/authentication': { enabled: false, hmac: {} } }, ['@/server/authentication/hmac']],
+    [{ '@/server/authentication': { enabled: false, oidc: {} } }, ['@/server/authentication/oidc']],
     [
-      { '@/server/authentication': { enabled: true, securitySchemes: { 'k/~': { enabled: true, source: '' } } } },
-      ['@/server/authentication/securitySchemes/k~1~0/source']
+      {
+        '/components/securitySchemes/k~1~0': { type: 'apiKey', in: 'header', name: 'k' },
+        '@/server/authentication': { enabled: true, securitySchemes: { 'k/~': { enabled: true, source: '' } } }
+      },
+      ['@/server/authentication/securitySchemes/k~1~0/source', '@/server/authentication/securitySchemes']
     ],
-    [{ '@/upstream/tlsTransport': {} }, ['@/upstream/tlsTransport']],
-    [{ '@/upstream/mutualTLS': {} }, ['@/upstream/mutualTLS']],
+    [{ '@/upstream/tlsTransport': { proxyURL: '' } }, ['@/upstream/tlsTransport/proxyURL']],
+    [{ '@/upstream/mutualTLS': { enabled: true, more: 1 } }, ['@/upstream/mutualTLS/more']],
+    [{ '@/upstream/authentication': {} }, ['@/upstream/authentication']],
     [{ '@/middleware': { more: 1 } }, ['@/middleware/more']],
     [
       { '@/middleware': { global: { cache: {}, trafficLogs: {} } } },
@@ -402,7 +413,10 @@ t.test('what cannot be meant is refused, with its pointer', async t => {
       ['@/server/authentication/securitySchemes/constructor']
     ],
     [
-      { '@/server/authentication': { enabled: false, securitySchemes: { jwt: { enabled: true } } } },
+      {
+        '/components/securitySchemes/jwt/scheme': 'digest',
+        '@/server/authentication': { enabled: false, securitySchemes: { jwt: { enabled: true } } }
+      },
       ['@/server/authentication/securitySchemes/jwt']
     ],
     [

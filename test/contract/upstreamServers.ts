@@ -5,9 +5,11 @@ import { createServer as createSecure } from 'node:tls'
 import type { Test } from 'tap'
 import { Reply } from '../../gateway/exchange.ts'
 import { RequestBody } from '../../gateway/proxy/body.ts'
+import { TlsWay } from '../../gateway/proxy/tls/way.ts'
 import type {
   Flight,
   Target,
+  TlsProfile,
   Upstream,
   UpstreamFault,
   UpstreamListener,
@@ -113,9 +115,34 @@ export interface RawServer {
 
 export type Serve = (socket: Socket, head: string, rest: Buffer) => void
 
+/** Verifies, and nothing else. Its context is made anew, so that it knows what is trusted by then. */
+function usualTls(scheme: string, host: string, port: number): TlsProfile {
+  return {
+    http2: false,
+    get way() {
+      return new TlsWay({
+        origin: `${scheme}://${host}:${port}`,
+        host,
+        certificate: null,
+        pins: null,
+        pinsMissing: [],
+        insecure: false,
+        ciphers: '',
+        minVersion: null,
+        maxVersion: null,
+        checksCommonName: false,
+        fault: null,
+        used() {},
+        now: Date.now
+      })
+    },
+    onChange: () => () => {}
+  }
+}
+
 export function targetOf(port: number, scheme = 'http', hostname = '127.0.0.1'): Target {
   return {
-    secure: scheme === 'https',
+    tls: scheme === 'https' ? usualTls(scheme, hostname, port) : null,
     hostname,
     port,
     origin: `${scheme}://${hostname}:${port}`,

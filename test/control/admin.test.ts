@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { accessId, newUser, userWrites } from '../../control/users.ts'
-import { vault } from '../../control/vault.ts'
+import { vault } from '../../gateway/vault.ts'
 import { gateway, SECRET, type TestGateway } from '../helpers/gateway.ts'
 
 const error = (Message: string) => ({ Status: 'Error', Message, Meta: null })

@@ -168,7 +168,7 @@ t.test('what was sent wrongly is answered 400 with the texts of the interface', 
   t.match(await gw.api('POST', '/api/apis/nothing/keys', open), no(404, 'API not found'))
 })
 
-t.test('no key is bound to a certificate as long as nobody would ask for it', async t => {
+t.test('a key names certificates of its organisation alone', async t => {
   const gw = await gateway(t, { apis })
   const [own, theirs] = [`default${'a'.repeat(64)}`, `other${'b'.repeat(64)}`]
   await gw.store.commit([
@@ -176,15 +176,16 @@ t.test('no key is bound to a certificate as long as nobody would ask for it', as
     { kind: 'certificate', id: theirs, org: 'other', body: {} }
   ])
   for (const [given, message] of [
-    [{ mtls_static_certificate_bindings: [own] }, /not built yet/],
     [{ mtls_static_certificate_bindings: [own, theirs] }, `certificate not found: ${theirs}`],
-    [{ certificate: own }, /not built yet/],
     [{ certificate: theirs }, 'Key must be used with an existent certificate']
   ] as const) {
     t.match(await gw.api('POST', '/api/keys', { ...open, ...given }), { status: 400, body: { Message: message } })
     t.match(await gw.svc('POST', '/svc/keys/create', { ...open, ...given }), { status: 400, body: { message } })
   }
-  t.equal((await gw.api('POST', '/api/keys', { ...open, mtls_static_certificate_bindings: [] })).status, 200)
+  for (const bindings of [[], [own], [own, own]]) {
+    const body = { ...open, mtls_static_certificate_bindings: bindings }
+    t.equal((await gw.api('POST', '/api/keys', body)).status, 200)
+  }
 })
 
 t.test('nothing of another organisation is seen, touched or made', async t => {

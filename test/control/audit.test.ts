@@ -160,3 +160,35 @@ t.test('secrets are masked wherever they stand', async t => {
   )
   t.equal(maskedUrl('/api/assets/%zz?q=%zz'), '/api/assets/%zz?q=%zz')
 })
+
+t.test('of authentication the secrets are masked, and not what names and places them', async t => {
+  const MASK = '********'
+  const pem = '-----BEGIN PUBLIC KEY-----\nMHc=\n-----END PUBLIC KEY-----'
+  const of = (secret: string) => ({
+    certificateAuth: { enabled: true },
+    protectedResourceMetadata: { enabled: true, authorizationServers: ['https://id.example'] },
+    hmac: { enabled: true, cookie: { enabled: true, name: 'sig' } },
+    securitySchemes: {
+      jwt: { enabled: true, source: secret, signingMethod: 'hmac' },
+      token: {
+        enabled: true,
+        cookie: { enabled: true, name: 'sid' },
+        signatureValidation: { enabled: true, header: 'X-Sig', secret }
+      },
+      rsa: { enabled: true, source: 'https://id.example/jwks', signingMethod: 'rsa' },
+      pem: { enabled: true, source: pem },
+      oauth: {
+        enabled: true,
+        providers: [
+          {
+            jwt: { enabled: true, signingMethod: 'hmac', source: secret },
+            introspection: { enabled: true, url: 'https://id.example/ask', clientId: 'c', clientSecret: secret }
+          }
+        ]
+      },
+      credentials: secret
+    }
+  })
+  t.strictSame(JSON.parse(JSON.stringify(masked(of('a secret of somebody')))), of(MASK))
+  t.equal((masked({ cookie: { enabled: true, name: 'a', value: 'v' } }) as any).cookie, MASK)
+})

@@ -2,7 +2,7 @@ import t from 'tap'
 import { typeOf, usageOf } from '../../control/certificates/uses.ts'
 import { certificates } from '../../control/endpoints/certificates.ts'
 import type { Api } from '../../gateway/api.ts'
-import { certificate } from '../helpers/certificates.ts'
+import { certificate, hashOf } from '../helpers/certificates.ts'
 import { api, gateway } from '../helpers/gateway.ts'
 
 const uses = {
@@ -32,6 +32,24 @@ t.test('what an API does with a certificate is read from its document', async t 
     t.same(usageOf('id', strange), [])
   t.equal(typeOf(api('a', '')), 'Svc OAS')
   t.equal(typeOf({ ...api('a', ''), 'x-svc-streaming': {} }), 'Svc Streams')
+})
+
+t.test('a pin of an upstream is a use of the key', async t => {
+  const mapping = (...publicKeys: unknown[]) => ({
+    upstream: { certificatePinning: { enabled: true, domainToPublicKeysMapping: [{ domain: '*', publicKeys }] } }
+  })
+  t.same(usageOf('id', api('a', '', mapping('sha256/x', 'id'))), ['upstream'])
+  t.same(usageOf('id', api('a', '', mapping('sha256/x'))), [])
+  t.same(usageOf('id', api('a', '', { upstream: { certificatePinning: { domainToPublicKeysMapping: 'id' } } })), [])
+})
+
+t.test('what the settings name is not deleted', async t => {
+  const made = certificate()
+  const id = `default${hashOf(made)}`
+  const gw = await gateway(t, { settings: { gateway: { security: { pinned_public_keys: { '*': id } } } } })
+  t.equal((await gw.api('POST', '/api/certs', made.pem)).body.id, id)
+  const { status, body } = await gw.api('DELETE', `/api/certs/${id}`)
+  t.match([status, body], [409, { Message: 'The certificate is used by the settings of the gateway' }])
 })
 
 t.test('APIs of a certificate are listed, paged, and keep it from being deleted', async t => {

@@ -35,6 +35,8 @@ async function added(gw: TestGateway, file: string | Uint8Array, key?: string): 
   return body.id
 }
 
+const daysTo = (time: string) => Math.floor((Date.parse(time) - Date.now()) / 86_400_000)
+
 const nobody = {
   CommonName: '',
   Country: [],
@@ -93,6 +95,7 @@ t.test('a chain with its key is kept and told of in full', async t => {
     is_ca: false,
     not_before: '2020-01-01T00:00:00Z',
     not_after: '2120-01-02T03:04:05Z',
+    expiry: { state: 'valid', days_remaining: daysTo('2120-01-02T03:04:05Z') },
     issuer: { ...nobody, CommonName: 'root', Names: [{ Type: [2, 5, 4, 3], Value: 'root' }] },
     subject: {
       ...nobody,
@@ -439,6 +442,7 @@ t.test('a bare public key has its own id and form', async t => {
   const { body } = await gw.api('GET', `/api/certs/${id}`)
   const hash = id.slice('default'.length)
   t.match(body, { id, fingerprint: hash, has_private: false, is_ca: false, not_after: '0001-01-01T00:00:00Z' })
+  t.same(body.expiry, { state: 'valid', days_remaining: null })
   t.same(body.subject, { ...nobody, CommonName: `Public Key: ${hash}` })
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey
   const one = await added(gw, String(rsa.export({ type: 'pkcs1', format: 'pem' })))
@@ -499,7 +503,8 @@ t.test('lists are paged, and their filters count', async t => {
       has_private: true,
       is_ca: false,
       not_before: '2020-01-01T00:00:00Z',
-      not_after: '2120-01-02T03:04:05Z'
+      not_after: '2120-01-02T03:04:05Z',
+      expiry: { state: 'valid', days_remaining: daysTo('2120-01-02T03:04:05Z') }
     }
   ])
   const { certificates, pages } = (await gw.api('GET', '/api/certs/details?p=2&page_size=3')).body

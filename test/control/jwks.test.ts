@@ -1,41 +1,11 @@
 import t from 'tap'
 import { jwks } from '../../control/endpoints/jwks.ts'
-import { jwksCacheMemory } from '../../gateway/jwks/jwksCacheMemory.ts'
+import { changesLocal } from '../../gateway/changes/changesLocal.ts'
+import { openKeySets } from '../../gateway/jwks/openKeySets.ts'
+import { storeMemory } from '../../gateway/store/storeMemory.ts'
 import { handClock } from '../helpers/clock.ts'
-import { api, gateway } from '../helpers/gateway.ts'
-
-t.test('fetched key sets are remembered for their time, each API its own, and forgotten on demand', async t => {
-  const clock = handClock()
-  const cache = jwksCacheMemory({ clock, most: 3 })
-  const set = { keys: [{ kty: 'OKP' }] }
-  const keep = (apiId: string, url: string, forMs = 1000) => cache.set(apiId, url, set, { epoch: cache.epoch, forMs })
-  keep('a', 'https://one')
-  keep('a', 'https://two')
-  keep('b', 'https://one', 5000)
-  t.equal(cache.get('a', 'https://one'), set)
-  t.equal(cache.get('c', 'https://one'), null)
-  cache.forget('a')
-  t.same([cache.get('a', 'https://one'), cache.get('a', 'https://two')], [null, null])
-  t.equal(cache.get('b', 'https://one'), set)
-  cache.forget('nobody')
-
-  keep('a', 'https://one')
-  await clock.move(1000)
-  t.equal(cache.get('a', 'https://one'), null)
-  t.equal(cache.get('b', 'https://one'), set)
-
-  const epoch = cache.epoch
-  cache.forgetAll()
-  t.equal(cache.get('b', 'https://one'), null)
-  cache.set('b', 'https://one', set, { epoch, forMs: 1000 })
-  t.equal(cache.get('b', 'https://one'), null, 'what was fetched before does not come back')
-
-  for (const url of ['1', '2', '3', '4']) keep('a', url)
-  t.same(
-    ['1', '2', '3', '4'].map(url => cache.get('a', url) !== null),
-    [false, true, true, true]
-  )
-})
+import { api, collectedLog, gateway } from '../helpers/gateway.ts'
+import { upstream } from '../helpers/upstream.ts'
 
 t.test('an administrator of the owning organisation empties the cache of an API, nobody else', async t => {
   const gw = await gateway(t, { apis: [api('mine', 'svc://echo')] })
@@ -67,15 +37,17 @@ t.test('an administrator of the owning organisation empties the cache of an API,
     t.equal(answer.status, 200)
     t.same(answer.body, { message: 'success', status: 'OK' })
   }
-  for (const path of ['/svc/cache/jwks', '/svc/cache/jwks/mine', '/svc/cache/jwks/unknown', '/svc/cache/jwks/%00']) {
-    const answer = await gw.svc('DELETE', path)
-    t.equal(answer.status, 200)
+  const long = 'x'.repeat(3_000)
+  for (const path of ['', '/mine', '/unknown', '/%00', '/%20', `/${long}`]) {
+    const answer = await gw.svc('DELETE', `/svc/cache/jwks${path}`)
+    t.equal(answer.status, 200, path.slice(0, 20))
     t.same(answer.body, { status: 'ok', message: 'cache invalidated' })
   }
 })
 
-t.test('each call reaches the cache', async t => {
+t.test('each call reaches the key sets of the API that it names', async t => {
   const apis = { find: (id: string) => (id === 'db' || id === 'a' ? { id: 'a', orgId: 'default' } : null) }
+  const server = await upstream(t, (_req, res) => void res.end('{"keys":[]}'))
   for (const [path, apiID, left] of [
     ['/api/cache/jwks/{apiID}', 'a', [false, true]],
     ['/api/cache/jwks/{apiID}', 'db', [false, true]],
@@ -83,14 +55,25 @@ t.test('each call reaches the cache', async t => {
     ['/svc/cache/jwks/{apiID}', 'b', [true, false]],
     ['/svc/cache/jwks', '', [false, false]]
   ] as const) {
-    const cache = jwksCacheMemory({ clock: handClock() })
-    for (const id of ['a', 'b']) cache.set(id, 'https://one', { keys: [] }, { epoch: 0, forMs: 1000 })
+    const settings = { jwks: { cache: { timeout: 240 } } }
+    const clock = handClock()
+    const store = storeMemory()
+    const keySets = openKeySets({ store, changes: changesLocal(), settings, clock, log: collectedLog() })
+    const place = { url: server.url, cacheMs: 0 }
+    for (const id of ['a', 'b']) await keySets.get(id, place)
     const row = jwks.find(row => row.path === path)!
-    row.handle({ params: { apiID }, caller: { admin: true, org: 'default' } } as never, { apis, jwks: cache } as never)
+    await row.handle(
+      { params: { apiID }, caller: { admin: true, org: 'default' } } as never,
+      { apis, keySets } as never
+    )
+    const sets = ['a', 'b'].map(id => keySets.get(id, place))
     t.same(
-      ['a', 'b'].map(id => cache.get(id, 'https://one') !== null),
+      sets.map(set => !(set instanceof Promise)),
       left,
       `${path} ${apiID}`
     )
+    await Promise.all(sets)
+    keySets.close()
+    await store.close()
   }
 })

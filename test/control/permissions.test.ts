@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { endpoints } from '../../control/endpoints/index.ts'
 import { covers, denial, levels, permissionOf } from '../../control/permissions.ts'
-import { vault } from '../../control/vault.ts'
+import { vault } from '../../gateway/vault.ts'
 import { gateway } from '../helpers/gateway.ts'
 
 t.test('a rule covers every path of the management interface', async t => {
@@ -73,6 +73,8 @@ t.test('the table is shown to every user', async t => {
     ['/api/users', 'users'],
     ['/api/usergroups/x', 'user_groups'],
     ['/certs/a/apis', 'certs'],
+    ['/api/org/notifications', 'certs'],
+    ['/api/org/permissions', 'system'],
     ['/api/nothing', undefined]
   ])
     t.equal(needed(path!), permission)

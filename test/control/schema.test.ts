@@ -9,5 +9,5 @@ t.test('the schema for editors and the table of the README are those of the sett
 })
 
 t.test('every option has a meaning', async t => {
-  for (const row of settingsTable().split('\n').slice(2)) t.match(row, /^\| `[a-z_.]+` \| \S.* \| \S.{5,} \|$/)
+  for (const row of settingsTable().split('\n').slice(2)) t.match(row, /^\| `[a-z0-9_.]+` \| \S.* \| \S.{5,} \|$/)
 })

@@ -28,7 +28,7 @@ const balanced = (targets: { url: string; weight: number }[]) =>
   api('all', '', { upstream: { loadBalancing: { enabled: true, targets } } })
 
 const target = (hostname: string): Target => ({
-  secure: false,
+  tls: null,
   hostname,
   port: 80,
   origin: `http://${hostname}`,

@@ -17,8 +17,17 @@ export interface Load {
   readonly post?: number
   /** Paths to take in turn instead of that of `url`. */
   readonly paths?: readonly string[]
-  /** A file of texts of equal length, one a line; each request carries any one of them in `Authorization`. */
-  readonly tokens?: { readonly file: string; readonly length: number; readonly count: number }
+  /** Each request carries one of these in `Authorization`. */
+  readonly tokens?: Tokens
+}
+
+/** A file of texts of equal length, one a line. */
+export interface Tokens {
+  readonly file: string
+  readonly length: number
+  readonly count: number
+  /** `in turn`: one after the other, from the first again behind the last; absent: any. */
+  readonly order?: 'in turn'
 }
 
 /** Times are milliseconds. */

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { folder, run } from '../processes.ts'
-import type { Load, Measured } from './load.ts'
+import type { Load, Measured, Tokens } from './load.ts'
 
 interface Summary {
   readonly requests: number
@@ -73,8 +73,9 @@ end
 `
 
 /** The request is cut in two around the token, so that a request costs the generator one concatenation. */
-const anyToken = ({ file, length, count }: NonNullable<Load['tokens']>) => `
+const anyToken = ({ file, length, count, order }: Tokens) => `
 local all, before, after
+local turn = -1
 function init()
   local input = io.open(${JSON.stringify(file)}, 'rb')
   all = input:read('*a')
@@ -86,7 +87,8 @@ function init()
   before, after = whole:sub(1, from - 1), whole:sub(to + 1)
 end
 function request()
-  local at = math.random(0, ${count - 1}) * ${length + 1}
+  ${order === 'in turn' ? `turn = (turn + 1) % ${count}` : `turn = math.random(0, ${count - 1})`}
+  local at = turn * ${length + 1}
   return before .. all:sub(at + 1, at + ${length}) .. after
 end
 `

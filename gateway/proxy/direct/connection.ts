@@ -1,8 +1,9 @@
-import { connect, isIP, type Socket } from 'node:net'
-import { connect as connectSecure, type TLSSocket } from 'node:tls'
+import { connect, type Socket } from 'node:net'
+import { Duplex } from 'node:stream'
 import type { Clock } from '../../../config/world.ts'
 import type { BodySink, RequestBody } from '../body.ts'
 import { trailerPairs } from '../headers.ts'
+import type { TlsWay } from '../tls/way.ts'
 import { type FaultCode, type Target, UpstreamFault } from '../upstream.ts'
 import { faultCode, type Phase } from './faultCode.ts'
 import type { DirectFlight, Holder } from './flight.ts'
@@ -18,21 +19,30 @@ const PROBE_MS = 60_000
  */
 const arriving = Buffer.allocUnsafeSlow(65_536)
 
+/** For ALPN (RFC 7301): the one protocol that it speaks. */
+const HTTP1 = ['http/1.1']
+
+const nothing = () => {}
+
 /** Whose connections they are. */
 export interface Owner {
-  readonly target: Target
-  readonly connectTimeoutMs: number
-  readonly clock: Clock
-  /** The last TLS session with this origin; makes the next handshake cheaper. */
-  session: Buffer | undefined
-  /** Takes requests from now on. */
-  connected(connection: Connection): void
   /** Is free again. */
   ready(connection: Connection): void
-  /** Never became ready. */
-  failed(connection: Connection, fault: UpstreamFault): void
   /** Was ready and is no more. `stale`: the upstream had closed it while it was idle. */
   gone(connection: Connection, stale: boolean): void
+}
+
+/** Where a connection that is not there yet goes, and who hears whether it came to be. */
+export interface Reach {
+  readonly target: Target
+  /** Null: without TLS. */
+  readonly way: TlsWay | null
+  readonly connectTimeoutMs: number
+  readonly clock: Clock
+  /** Takes requests from now on. */
+  connected(connection: Connection): void
+  /** Never became ready. */
+  failed(connection: Connection, fault: UpstreamFault): void
 }
 
 /** One socket to an upstream, with at most one request on it. */
@@ -40,10 +50,11 @@ export class Connection implements Holder, BodySink {
   /** The owner's sweep at which an idle connection closes. */
   idleUntil = 0
   private readonly owner: Owner
-  private readonly socket: Socket
+  private readonly reach: Reach | null
+  private readonly socket: Duplex
   private readonly parser = new AnswerParser()
   private readonly cancelTimeout: () => void
-  private phase: Phase = 'connecting'
+  private phase: Phase
   private dead = false
   private reused = false
   private flight: DirectFlight | null = null
@@ -59,29 +70,44 @@ export class Connection implements Holder, BodySink {
   /** The upstream has closed its side while the listener was full. */
   private finished = false
 
-  constructor(owner: Owner) {
+  /** @param to where it connects to; or something connected already, which takes requests at once */
+  constructor(owner: Owner, to: Reach | Duplex) {
     this.owner = owner
-    const { secure, hostname, port } = owner.target
-    const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
-    const onread = { buffer: arriving, callback: (count: number) => this.arrive(count) }
-    const options = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: PROBE_MS, onread }
-    if (secure) {
-      // RFC 6066 §3: no address stands in the server's name.
-      const servername = isIP(host) === 0 ? host : ''
-      const socket = connectSecure({ ...options, servername, session: owner.session, ALPNProtocols: ['http/1.1'] })
-      socket.on('session', session => this.keep(session))
-      this.socket = socket
-    } else this.socket = connect(options)
+    if (to instanceof Duplex) {
+      this.reach = null
+      this.phase = 'ready'
+      this.socket = to
+      this.cancelTimeout = nothing
+      to.on('data', (bytes: Buffer) => this.receive(bytes))
+    } else {
+      this.reach = to
+      this.phase = 'connecting'
+      this.socket = this.connect(to)
+      this.cancelTimeout = to.clock.after(to.connectTimeoutMs, () =>
+        this.fail('connect_timeout', new Error('not connected in time'))
+      )
+    }
     const { socket } = this
-    this.cancelTimeout = owner.clock.after(owner.connectTimeoutMs, () =>
-      this.fail('connect_timeout', new Error('not connected in time'))
-    )
-    socket.on('connect', () => this.advance(secure ? 'securing' : 'ready'))
-    if (secure) (socket as TLSSocket).on('secureConnect', () => this.advance('ready'))
     socket.on('drain', () => this.body?.resume())
     socket.on('end', () => this.ended())
     socket.on('error', error => this.fail(faultCode(error, this.phase), error))
     socket.on('close', () => this.closed())
+  }
+
+  private connect({ target, way }: Reach): Socket {
+    const { hostname, port } = target
+    const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
+    const onread = { buffer: arriving, callback: (count: number) => this.arrive(count) }
+    const options = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: PROBE_MS, onread }
+    if (way === null) return connect(options).on('connect', () => this.advance('ready'))
+    const socket = way.connect(options, HTTP1)
+    socket.on('connect', () => this.advance('securing'))
+    socket.on('secureConnect', () => {
+      const misfit = way.check(socket)
+      if (misfit === null) this.advance('ready')
+      else this.fail('tls', misfit)
+    })
+    return socket
   }
 
   /** Sends a request; the connection must be ready. */
@@ -178,7 +204,7 @@ export class Connection implements Holder, BodySink {
     this.drop()
     if (phase !== 'ready') {
       const met = code !== 'reset' ? code : phase === 'securing' ? 'tls' : 'connect'
-      return this.owner.failed(this, new UpstreamFault(met, 'unsent', cause))
+      return this.reach!.failed(this, new UpstreamFault(met, 'unsent', cause))
     }
     this.owner.gone(this, stale && flight !== null)
     flight?.listener.fault(new UpstreamFault(code, stale ? 'unanswered' : 'no', cause))
@@ -188,19 +214,18 @@ export class Connection implements Holder, BodySink {
     this.phase = phase
     if (phase !== 'ready' || this.dead) return
     this.cancelTimeout()
-    this.owner.connected(this)
-  }
-
-  private keep(session: Buffer): void {
-    this.owner.session = session
+    this.reach!.connected(this)
   }
 
   private arrive(count: number): boolean {
-    const bytes = Buffer.from(arriving.subarray(0, count))
+    this.receive(Buffer.from(arriving.subarray(0, count)))
+    return true
+  }
+
+  private receive(bytes: Buffer): void {
     // A paused TLS socket still tells what it has decrypted: a piece of the network's, no more.
     if (this.held === null) this.read(bytes)
     else this.held = Buffer.concat([this.held, bytes])
-    return true
   }
 
   private read(bytes: Buffer): void {

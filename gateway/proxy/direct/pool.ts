@@ -1,6 +1,7 @@
 import type { Clock } from '../../../config/world.ts'
+import type { TlsWay } from '../tls/way.ts'
 import { type Target, UpstreamFault } from '../upstream.ts'
-import { Connection, type Owner } from './connection.ts'
+import { Connection, type Owner, type Reach } from './connection.ts'
 import type { DirectFlight, Holder } from './flight.ts'
 
 /** How often idle connections are looked at. */
@@ -18,12 +19,12 @@ export interface PoolOptions {
   readonly clock: Clock
 }
 
-/** The connections to one origin, and the requests that wait for one. */
-export class Pool implements Owner, Holder {
+/** The connections to one origin in one way, and the requests that wait for one. */
+export class Pool implements Owner, Reach, Holder {
   readonly target: Target
+  readonly way: TlsWay | null
   readonly connectTimeoutMs: number
   readonly clock: Clock
-  session: Buffer | undefined = undefined
   private readonly most: number
   private readonly open = new Set<Connection>()
   /** The last one used is the next one taken: it is the least likely to have been closed. */
@@ -36,9 +37,11 @@ export class Pool implements Owner, Holder {
   private readonly fresh: DirectFlight[] = []
   private sweeps = 0
   private closed = false
+  private retired = false
 
-  constructor(target: Target, { connectTimeoutMs, connections, clock }: PoolOptions) {
+  constructor(target: Target, way: TlsWay | null, { connectTimeoutMs, connections, clock }: PoolOptions) {
     this.target = target
+    this.way = way
     this.connectTimeoutMs = connectTimeoutMs
     this.most = connections
     this.clock = clock
@@ -68,7 +71,8 @@ export class Pool implements Owner, Holder {
 
   ready(connection: Connection): void {
     const flight = this.firstWaiting
-    if (flight === null) {
+    if (flight === null && this.retired) connection.destroy()
+    else if (flight === null) {
       connection.idleUntil = this.sweeps + Math.min(IDLE_SWEEPS, (connection.keepsFor - 1) * SWEEPS_A_SECOND)
       this.idle.push(connection)
     } else {
@@ -80,7 +84,6 @@ export class Pool implements Owner, Holder {
   failed(connection: Connection, fault: UpstreamFault): void {
     this.open.delete(connection)
     this.connecting--
-    this.session = undefined
     const flight = this.fresh[0] ?? this.firstWaiting
     if (flight !== null) this.abandon(flight)
     this.connect()
@@ -111,6 +114,18 @@ export class Pool implements Owner, Holder {
     for (const each of this.idle.filter(({ idleUntil }) => idleUntil <= this.sweeps)) each.destroy()
   }
 
+  /** No request comes any more: idle connections close, busy ones when their answers end. Gives back who waits. */
+  retire(): DirectFlight[] {
+    this.retired = true
+    for (const each of this.idle.splice(0)) each.destroy()
+    const waiting = this.fresh.splice(0)
+    for (let flight = this.firstWaiting; flight !== null; flight = this.firstWaiting) {
+      this.dequeue(flight)
+      waiting.push(flight)
+    }
+    return waiting
+  }
+
   /** Has neither connections nor requests. */
   get unused(): boolean {
     return this.open.size === 0 && this.waiting + this.fresh.length === 0
@@ -134,7 +149,7 @@ export class Pool implements Owner, Holder {
   private connect(): void {
     while (!this.closed && this.connecting < this.waiting + this.fresh.length && this.open.size < this.most) {
       this.connecting++
-      this.open.add(new Connection(this))
+      this.open.add(new Connection(this, this))
     }
   }
 

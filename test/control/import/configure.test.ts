@@ -2,6 +2,7 @@ import t from 'tap'
 import { Refused } from '../../../control/endpoint.ts'
 import { type Configured, configure, merge } from '../../../control/import/configure.ts'
 import { readSource } from '../../../control/import/source.ts'
+import { readApi } from '../../../gateway/documents/readApi.ts'
 import { bounds, description, form, input, YAML_TYPE } from './given.ts'
 
 type Query = Record<string, string>
@@ -182,34 +183,161 @@ t.test('booleans are those of Go; anything else counts as not given, and the rep
     const made = await imported(rich, { allowList: value, listenPath: '/p' })
     t.same([on(made, 'allow'), told(made, 'allowList')], [[], ['ignored ']], value)
   }
-  const made = await imported(rich, { authentication: 'compliant', listenPath: '/p' })
-  t.equal(extensionOf(made).server.authentication.enabled, true)
-  t.same(told(made, 'securityProcessingMode'), ['ignored '])
 })
 
 t.test('authentication that was asked for never ends in an open API', async t => {
-  const of = (security: unknown, securitySchemes: unknown) =>
-    imported(description({ security, components: { securitySchemes } }), { authentication: 'true', listenPath: '/p' })
+  const of = (security: unknown, securitySchemes: unknown, authentication = 'true') =>
+    imported(description({ security, components: { securitySchemes } }), { authentication, listenPath: '/p' })
   const key = { type: 'apiKey', in: 'query', name: 'k' }
-  const jwt = { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }
-  for (const [security, schemes, message] of [
-    [undefined, { key }, /needs security/],
-    [[], { key }, /needs security/],
-    [[{}], { key }, /needs security/],
-    [{ key: [] }, { key }, /needs security/],
-    [[{ other: [] }], { key }, /security names other/],
-    [[{ constructor: [] }], { key }, /security names constructor/],
-    [[{ jwt: [] }], { jwt }, /only schemes of type apiKey/],
-    [[{ o: [] }], { o: { type: 'oauth2', flows: {} } }, /only schemes of type apiKey/]
-  ] as const)
-    t.match(await refusal(() => of(security, schemes)), message)
-  const made = await of([{ jwt: [] }, { key: [] }, {}], { key, jwt, other: key })
-  t.same(extensionOf(made).server.authentication.securitySchemes, { key: { enabled: true } })
-  t.same(told(made, 'securitySchemes'), [
-    'ignored /components/securitySchemes/jwt',
-    'ignored /components/securitySchemes/other'
-  ])
-  t.same(told(made, 'security'), ['ignored /security/2'])
+  const o = { type: 'oauth2', flows: {} }
+  const digest = { type: 'http', scheme: 'digest' }
+  for (const mode of ['true', 'compliant'])
+    for (const [security, schemes, message] of [
+      [undefined, { key }, /needs security/],
+      [[], { key }, /needs security/],
+      [[{}], { key }, /needs security/],
+      [{ key: [] }, { key }, /needs security/],
+      [[{ other: [] }], { key }, /security names other/],
+      [[{ constructor: [] }], { key }, /security names constructor/],
+      [[{ o: [] }], { o }, /no scheme that security names can be switched on/],
+      [[{ o: [] }, {}], { o }, /no scheme that security names can be switched on/],
+      [[{ digest: [] }], { digest }, /no scheme that security names can be switched on/],
+      [[{ key: [], o: [] }], { key, o }, /^\/security\/0 asks for key and o together, but o cannot be switched on$/],
+      [[{ key: [], o: [] }, {}], { key, o }, /^\/security\/0 asks for key and o together/]
+    ] as const)
+      t.match(await refusal(() => of(security, schemes, mode)), message, mode)
+})
+
+const securitySchemes = {
+  a: { type: 'apiKey', in: 'header', name: 'a' },
+  b: { type: 'apiKey', in: 'header', name: 'b' },
+  jwt: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+  basic: { type: 'http', scheme: 'Basic' },
+  digest: { type: 'http', scheme: 'digest' },
+  oidc: { type: 'openIdConnect', openIdConnectUrl: 'https://id.example/.well-known/openid-configuration' },
+  oauth: { type: 'oauth2', flows: {} },
+  tls: { type: 'mutualTLS' },
+  ref: { $ref: '#/components/securitySchemes/basic' },
+  spare: { type: 'apiKey', in: 'header', name: 'spare' }
+}
+type Names = readonly (readonly string[])[]
+/** @param names of the schemes of each alternative */
+const secured = (names: Names) =>
+  description({
+    security: names.map(group => Object.fromEntries(group.map(name => [name, []]))),
+    components: { securitySchemes }
+  })
+const provider = { jwt: { enabled: true, signingMethod: 'rsa', source: 'https://id.example/jwks' } }
+/** Keeps the key that JWTs and OAuth need. */
+const furnished = {
+  'x-svc-api-gateway': {
+    server: {
+      authentication: {
+        securitySchemes: {
+          jwt: { enabled: false, source: 'https://id.example/jwks', signingMethod: 'rsa' },
+          oauth: { enabled: false, providers: [provider] }
+        }
+      }
+    }
+  }
+}
+
+t.test('schemes are switched on as the alternatives of security and the mode say', async t => {
+  const table: readonly [names: Names, mode: string, on: string, base: string | undefined, told: readonly string[]][] =
+    [
+      [[['a']], 'true', 'a', undefined, []],
+      [[['basic']], 'true', 'basic', undefined, []],
+      [[['ref']], 'true', 'ref', undefined, []],
+      [[['tls']], 'true', 'tls', undefined, []],
+      [[['jwt']], 'true', 'jwt', undefined, ['warned jwt']],
+      [[['oidc']], 'true', 'oidc', undefined, ['warned oidc']],
+      [[['oauth'], ['a']], 'true', 'a', undefined, ['ignored oauth', 'ignored 0']],
+      [[['a'], ['basic']], 'true', 'a', undefined, ['ignored 1', 'ignored basic']],
+      [[['a'], ['a']], 'true', 'a', undefined, []],
+      [[['a', 'b']], 'true', 'a b', 'auth_token', []],
+      [[['basic', 'jwt']], 'true', 'basic jwt', 'jwt_claim', ['warned jwt']],
+      [[['basic', 'tls']], 'true', 'basic tls', 'oauth_key', []],
+      [[['a', 'digest'], ['b']], 'true', 'b', undefined, ['ignored digest', 'ignored 0', 'ignored a']],
+      [[[], ['a']], 'true', 'a', undefined, ['ignored 0']],
+      [[['a'], []], 'legacy', 'a', undefined, ['ignored 1']],
+      [[['a'], ['basic']], 'compliant', 'a basic', 'auth_token', []],
+      [[['jwt'], ['basic', 'tls']], 'compliant', 'jwt basic tls', 'jwt_claim', ['warned jwt']],
+      [[['a'], []], 'compliant', 'a', undefined, ['warned 1']],
+      [[[], ['oauth'], ['a']], 'compliant', 'a', undefined, ['ignored oauth', 'ignored 1', 'warned 0']],
+      [[['a', 'oauth'], ['b']], 'compliant', 'b', undefined, ['ignored oauth', 'ignored 0', 'ignored a']]
+    ]
+  for (const [names, mode, expected, base, report] of table) {
+    const query: Query =
+      mode === 'legacy' ? { authentication: 'true', securityProcessingMode: mode } : { authentication: mode }
+    const made = await imported(secured(names), { ...query, listenPath: '/p' })
+    const { enabled, baseIdentityProvider, securityProcessingMode, securitySchemes } =
+      extensionOf(made).server.authentication
+    const name = `${mode}: ${JSON.stringify(names)}`
+    t.equal(enabled, true, name)
+    t.same(securitySchemes, Object.fromEntries(expected.split(' ').map(each => [each, { enabled: true }])), name)
+    t.equal(baseIdentityProvider, base, name)
+    t.equal(securityProcessingMode, mode === 'true' ? undefined : mode, name)
+    const used = new Set(names.flat())
+    const lines = made.report
+      .filter(({ pointer }) => /^\/(security|components)\b/.test(pointer))
+      .map(({ outcome, pointer }) => [outcome, pointer.slice(pointer.lastIndexOf('/') + 1)] as const)
+      // Those that security does not name.
+      .filter(([, place]) => /^\d/.test(place) || used.has(place))
+    t.same(
+      lines.map(line => line.join(' ')),
+      report,
+      name
+    )
+  }
+})
+
+t.test('schemes that the template furnishes are switched on without a word', async t => {
+  const made = await imported(
+    secured([['jwt'], ['oauth', 'basic']]),
+    { authentication: 'compliant', listenPath: '/p' },
+    furnished
+  )
+  t.same(extensionOf(made).server.authentication, {
+    enabled: true,
+    securityProcessingMode: 'compliant',
+    baseIdentityProvider: 'jwt_claim',
+    securitySchemes: {
+      jwt: { enabled: true, source: 'https://id.example/jwks', signingMethod: 'rsa' },
+      oauth: { enabled: true, providers: [provider] },
+      basic: { enabled: true }
+    }
+  })
+  t.same(told(made, 'security'), [])
+  t.notOk(made.report.some(({ outcome }) => outcome === 'warned'))
+  const both = await imported(secured([['oauth', 'basic']]), { authentication: '1', listenPath: '/p' }, furnished)
+  t.equal(extensionOf(both).server.authentication.baseIdentityProvider, 'oauth_key')
+})
+
+t.test('the mode alone acts on an API that asks for credentials, and tells whom it lets in', async t => {
+  const first = await imported(secured([['a'], []]), { authentication: '1', listenPath: '/p' })
+  const open = await patched(first.document, secured([['a'], []]), {
+    securityProcessingMode: 'compliant',
+    listenPath: '/p'
+  })
+  t.equal(extensionOf(open).server.authentication.securityProcessingMode, 'compliant')
+  t.same(told(open, 'security'), ['warned /security/1'])
+  const again = await patched(open.document, secured([[], ['a']]))
+  t.same(told(again, 'security'), ['warned /security/0'], 'each time')
+  const back = await patched(open.document, secured([['a'], []]), {
+    authentication: '1',
+    securityProcessingMode: 'legacy',
+    listenPath: '/p'
+  })
+  t.same(told(back, 'security'), ['ignored /security/1'])
+  const keyless = await imported(secured([['a']]), { securityProcessingMode: 'compliant', listenPath: '/p' })
+  t.equal(extensionOf(keyless).server.authentication, undefined)
+  for (const securityProcessingMode of ['strict', 'Compliant']) {
+    const made = await imported(secured([['a']]), { authentication: '1', securityProcessingMode, listenPath: '/p' })
+    t.same(told(made, 'securityProcessingMode'), ['ignored '])
+    t.equal(extensionOf(made).server.authentication.securityProcessingMode, undefined)
+  }
+  const without = await imported(secured([['a']]), { authentication: 'compliant' })
+  t.same([told(without, 'authentication'), told(without, 'securityProcessingMode')], [['ignored '], []])
 })
 
 t.test('operations without an id get one of path and method that nobody else has', async t => {
@@ -550,42 +678,25 @@ t.test('scopes that security asks for are told', async t => {
   ])
 })
 
-t.test('credentials that are asked for together are never asked for one by one', async t => {
-  const of = (...security: unknown[]) =>
-    imported(
-      description({
-        security,
-        components: {
-          securitySchemes: {
-            a: { type: 'apiKey', in: 'header', name: 'a' },
-            b: { type: 'apiKey', in: 'header', name: 'b' },
-            jwt: { type: 'http', scheme: 'bearer' }
-          }
-        }
-      }),
-      { authentication: 'true', listenPath: '/p' }
-    )
-  const schemes = async (...security: unknown[]) =>
-    Object.keys(extensionOf(await of(...security)).server.authentication.securitySchemes)
-  for (const [group, message] of [
-    [
-      { a: [], jwt: [] },
-      /^\/security\/0 asks for a and jwt together, which cannot be switched on: jwt is not read yet$/
-    ],
-    [{ a: [], b: [] }, /^\/security\/0 asks for a and b together, .*: one credential is read from each request$/]
-  ] as const) {
-    t.match(await refusal(() => of(group)), message)
-    t.match(await refusal(() => of(group, {})), message)
-    t.match(await refusal(() => of(group, { jwt: [] })), message)
+t.test('what an import switches on is read as the description says', async t => {
+  const kinds = async (names: Names, authentication: string) => {
+    const { document } = await imported(secured(names), { authentication, listenPath: '/p', apiID: 'p' }, furnished)
+    const api = readApi(document, { source: 'store', matching: 'exact' })
+    return api.authentication!.groups.map(group => group.map(scheme => scheme.locations[0]?.name ?? scheme.kind))
   }
-  t.same(await schemes({ a: [], jwt: [] }, { b: [] }), ['b'])
-  t.same(await schemes({ a: [], b: [] }, { a: [] }), ['a'])
-  const made = await of({ a: [], jwt: [] }, { b: [] })
-  t.same(told(made, 'security'), ['ignored /security/0'])
-  t.same(told(made, 'securitySchemes'), [
-    'ignored /components/securitySchemes/jwt',
-    'ignored /components/securitySchemes/a'
-  ])
+  t.same(await kinds([['a', 'b']], 'true'), [['a', 'b']], 'both, not one of them')
+  t.same(await kinds([['a'], ['b']], 'true'), [['a']])
+  t.same(await kinds([[], ['a'], ['tls', 'ref']], 'compliant'), [['a'], ['authorization', 'certificate'], []])
+  t.same(
+    await kinds(
+      [
+        ['a', 'digest'],
+        ['b', 'tls']
+      ],
+      'true'
+    ),
+    [['certificate', 'b']]
+  )
 })
 
 t.test('made-up answers begin from what the description has', async t => {

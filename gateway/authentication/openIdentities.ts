@@ -1,0 +1,251 @@
+import type { Key } from '../../config/shape/key.ts'
+import type { Clock, Log } from '../../config/world.ts'
+import { anyId, type Changes } from '../changes/changes.ts'
+import type { KeyRecord, Keys, Session } from '../keys/keys.ts'
+import type { Applied } from '../keys/merge.ts'
+import type { Policies } from '../keys/policies.ts'
+import { Recent } from '../keys/recent.ts'
+import { customId } from '../keys/token.ts'
+import { type Refusal, refusal } from '../refusals.ts'
+import { type Document, type Store, Unavailable } from '../store/store.ts'
+import { AGAIN_MS, type Held, heldOf, isOwn, keyFor, nameOf, policiesFor } from './heldIdentity.ts'
+import type { Identities, Identity } from './identities.ts'
+import { areSame, endOf, identityId, policiesOf, touchAt } from './identityKeys.ts'
+import { policyRefusals } from './jwt/policies.ts'
+import { SweepIdentities } from './sweepIdentities.ts'
+import { WriteIdentities } from './writeIdentities.ts'
+
+export interface IdentitiesGiven {
+  readonly store: Store
+  readonly changes: Changes
+  readonly keys: Keys
+  readonly policies: Policies
+  readonly clock: Clock
+  readonly log: Log
+  /** Sessions held at most; each takes some 3 KB. */
+  readonly most?: number
+}
+
+/** Look-ups that wait for the store at once. */
+const MOST_WAITING = 1_000
+/** For so long the store is not asked again for a session that it could not tell. */
+const AWAY_MS = 1_000
+
+const unnamed = refusal('identity_unnamed', 403, 'no suitable claims for user ID were found')
+
+/** A look-up that waits for the store. */
+interface Wait {
+  readonly id: string
+  readonly answer: Promise<Held>
+  /** The document changed meanwhile: what comes is not remembered. */
+  isVoid: boolean
+}
+
+export function openIdentities(given: IdentitiesGiven): Identities {
+  return new OpenIdentities(given)
+}
+
+class OpenIdentities implements Identities {
+  readonly #given: IdentitiesGiven
+  readonly #byId = new Map<string, Held>()
+  readonly #known: Recent<Held>
+  readonly #waits = new Map<string, Wait>()
+  readonly #writing: WriteIdentities
+  readonly #sweeping: SweepIdentities
+  readonly #stop: () => void
+
+  constructor(given: IdentitiesGiven) {
+    const { store, changes, clock, log, most = 30_000 } = given
+    this.#given = given
+    this.#known = new Recent(most, held => {
+      if (this.#byId.get(held.id) === held) this.#byId.delete(held.id)
+    })
+    this.#sweeping = new SweepIdentities({ store, changes, clock, log })
+    this.#writing = new WriteIdentities({
+      ...{ store, changes, clock, log },
+      onConflict: ({ id }) => this.#forget(id, Number.POSITIVE_INFINITY),
+      onWritten: () => this.#sweeping.plan()
+    })
+    this.#stop = changes.listen(all => {
+      if (all === null) this.#forgetAll()
+      else
+        for (const { kind, id, sequence } of all) {
+          if (kind !== 'key') continue
+          if (id === anyId) this.#forgetAll()
+          else this.#forget(id, sequence)
+        }
+    })
+  }
+
+  isKept(org: string, name: string): boolean | Promise<boolean> {
+    const held = this.#known.get(nameOf(org, name))
+    if (held !== undefined && !held.isUnread) return held.record !== null
+    const isThere = (document: Document | null) => document !== null
+    try {
+      const found = this.#given.store.get('key', customId(org, identityId(name)))
+      return found instanceof Promise ? found.then(isThere).catch(notKept) : isThere(found)
+    } catch (cause) {
+      return notKept(cause)
+    }
+  }
+
+  session(identity: Identity): Session | Refusal | Promise<Session | Refusal> {
+    const name = nameOf(identity.org, identity.name)
+    const held = this.#known.get(name)
+    if (held === undefined || (held.isUnread && this.#given.clock.now() >= held.dueMs))
+      return this.#look(name, identity)
+    return this.#current(held, identity)
+  }
+
+  async close(): Promise<void> {
+    this.#stop()
+    await this.#writing.close()
+    await this.#sweeping.close()
+  }
+
+  #current(held: Held, identity: Identity): Session | Refusal | Promise<Session | Refusal> {
+    const { session, dueMs } = held
+    const policies = policiesFor(held, identity)
+    const { policies: ofAll, clock } = this.#given
+    if (
+      session !== null &&
+      held.epoch === ofAll.epoch &&
+      identity.until <= held.untilMs &&
+      (policies === null || areSame(policies, held.policies)) &&
+      (dueMs === Number.POSITIVE_INFINITY || clock.now() < dueMs)
+    )
+      return session
+    return this.#renew(held, identity, policies)
+  }
+
+  #look(name: string, identity: Identity): Session | Refusal | Promise<Session | Refusal> {
+    if (!identity.name.isWellFormed()) return unnamed
+    const under = this.#waits.get(name)
+    if (under !== undefined) return under.answer.then(held => this.#current(held, identity))
+    const { store } = this.#given
+    const { org } = identity
+    const id = customId(org, identityId(identity.name))
+    if (this.#waits.size >= MOST_WAITING) return this.#current(this.#unread(name, id, org), identity)
+    let found: Document<KeyRecord> | null | Promise<Document<KeyRecord> | null>
+    try {
+      found = store.get<KeyRecord>('key', id)
+    } catch (cause) {
+      if (!(cause instanceof Unavailable)) throw cause
+      return this.#current(this.#unread(name, id, org), identity)
+    }
+    if (!(found instanceof Promise)) return this.#current(this.#remember(heldOf(name, id, org, found)), identity)
+    const end = () => {
+      if (this.#waits.get(name) === wait) this.#waits.delete(name)
+    }
+    const answer = found.then(
+      document => {
+        end()
+        const held = heldOf(name, id, org, document)
+        return wait.isVoid ? held : this.#remember(held)
+      },
+      cause => {
+        end()
+        if (!(cause instanceof Unavailable)) throw cause
+        return this.#unread(name, id, org)
+      }
+    )
+    const wait: Wait = { id, answer, isVoid: false }
+    this.#waits.set(name, wait)
+    return answer.then(held => this.#current(held, identity))
+  }
+
+  #remember(held: Held): Held {
+    this.#known.set(held.name, held)
+    this.#byId.set(held.id, held)
+    return held
+  }
+
+  /** Nobody can say whether it is kept: it is made for now. */
+  #unread(name: string, id: string, org: string): Held {
+    const dueMs = this.#given.clock.now() + AWAY_MS
+    return this.#remember({ ...heldOf(name, id, org, null), isUnread: true, dueMs })
+  }
+
+  /** @param policies as `policiesFor` tells */
+  #renew(
+    held: Held,
+    identity: Identity,
+    policies: readonly string[] | null
+  ): Session | Refusal | Promise<Session | Refusal> {
+    const { clock, keys, policies: ofAll } = this.#given
+    const now = clock.now()
+    if (held.record === null && policies === null) {
+      if (held.isUnread) throw new Unavailable('a session cannot be looked up')
+      return policyRefusals.noPolicyFound
+    }
+    const { epoch } = ofAll
+    const { key, isDue } = keyFor(held, identity, policies, now)
+    const applied = keys.applied(identity.org, key)
+    const end = (ready: Applied) => this.#applied(held, identity, { key, isDue, epoch, now }, ready)
+    return applied instanceof Promise ? applied.then(end) : end(applied)
+  }
+
+  #applied(
+    held: Held,
+    identity: Identity,
+    { key, isDue, epoch, now }: { key: Key; isDue: boolean; epoch: number; now: number },
+    applied: Applied
+  ): Session | Refusal | Promise<Session | Refusal> {
+    if ('problem' in applied) return this.#unfit(identity.org, key)
+    const { keys } = this.#given
+    const isOurs = isOwn(held)
+    // The policies alone would decide (semantics §4.6): who switches a caller off means this caller.
+    const made = isOurs && key.is_inactive === true ? { ...applied.key, is_inactive: true } : applied.key
+    const session = keys.session(held.id, identity.org, made, key.last_updated, isOurs)
+    if (!isOurs && now >= session.goneMs) {
+      // Somebody's key counts as deleted: the session takes its place.
+      held.record = null
+      return this.#current(held, identity)
+    }
+    held.session = session
+    held.epoch = epoch
+    held.policies = policiesOf(key)
+    held.untilMs = isOurs ? endOf(key) : Number.POSITIVE_INFINITY
+    if (!isOurs) held.dueMs = session.goneMs
+    if (!isOurs || held.isUnread) return session
+    held.record = { name: identityId(identity.name), generated: false, isIdentity: true, key }
+    if (isDue) held.dueMs = this.#writing.queue(held) ? touchAt(key, AGAIN_MS) : now + AWAY_MS
+    else held.dueMs = key === held.stored ? touchAt(key, AGAIN_MS) : held.writtenAt + AGAIN_MS
+    return session
+  }
+
+  /** Why policies cannot be applied (semantics §6.2, §6.6). */
+  #unfit(org: string, key: Key): Refusal | Promise<Refusal> {
+    const { policies } = this.#given
+    const named = policies.of(key, org)
+    const told = (all: Awaited<typeof named>): Refusal => {
+      const isStrange = all.some(({ policy }) => policy === null || (policy.org_id || 'default') !== org)
+      if (isStrange) return policyRefusals.noPolicy
+      return all.length > 1 ? policyRefusals.policiesUnfit : policyRefusals.policyUnfit
+    }
+    return named instanceof Promise ? named.then(told) : told(named)
+  }
+
+  #forget(id: string, sequence: number): void {
+    const held = this.#byId.get(id)
+    // What was written here is told to everybody.
+    if (held !== undefined && held.sequence < sequence) this.#known.delete(held.name)
+    for (const [name, wait] of this.#waits) {
+      if (wait.id !== id) continue
+      wait.isVoid = true
+      this.#waits.delete(name)
+    }
+  }
+
+  #forgetAll(): void {
+    this.#known.clear()
+    for (const wait of this.#waits.values()) wait.isVoid = true
+    this.#waits.clear()
+  }
+}
+
+/** @throws what is no sign that the store is away */
+function notKept(cause: unknown): boolean {
+  if (cause instanceof Unavailable) return false
+  throw cause
+}
