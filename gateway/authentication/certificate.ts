@@ -38,12 +38,14 @@ export function certificateSession(tools: Tools): CertificateSession {
   const known = byCertificate(tools)
 
   /** The token of a key with a certificate of its own opens with that certificate alone. */
-  function beside(x: Exchange, id: string, credential: string, session: Session | null): Answer {
+  function beside(x: Exchange, shown: Presented, credential: string, session: Session | null): Answer {
     if (session?.proof !== 'certificate') return 'go on'
+    const id = session.orgId + shown.fingerprint
     if (x.at >= session.goneMs) return failed(x, events, refusals.keyUnknown)
     if (session.key.certificate !== id) return failed(x, events, certificateRefusals.mismatch)
     x.key = session
     x.credential = credential
+    used(x, id, shown, watch)
     return undefined
   }
 
@@ -52,16 +54,13 @@ export function certificateSession(tools: Tools): CertificateSession {
       const shown = presented(x)
       if (shown === null) return takesToken && credential !== '' ? 'go on' : certificateRefusals.required
       if (credential === '') return known(x, orgId, shown)
-      const { leaf, fingerprint, expiresMs } = shown
-      const id = orgId + fingerprint
-      watch.used({ id, leaf, role: 'client', apiId: x.route.api.id, org: orgId })
       const refused = unfit(shown, x.at)
       if (refused !== null) return failed(x, events, refused)
-      x.validUntil = expiresMs
+      x.validUntil = shown.expiresMs
       const found = keys.find(orgId, credential)
       return found instanceof Promise
-        ? found.then(session => beside(x, id, credential, session))
-        : beside(x, id, credential, found)
+        ? found.then(session => beside(x, shown, credential, session))
+        : beside(x, shown, credential, found)
     }
   }
 }
@@ -71,26 +70,29 @@ function unfit(shown: Presented, at: number): Refusal | null {
   return outOfTime(shown, at) ?? (shown.isWeak ? refusals.keyUnknown : null)
 }
 
+/** Only once its owner is let in: strangers' certificates are nobody's to be told about. */
+function used(x: Exchange, id: string, { leaf }: Presented, watch: Tools['watch']): void {
+  const { id: apiId, orgId } = x.route.api
+  watch.used({ id, leaf, role: 'client', apiId, org: orgId })
+}
+
 /** The key that was made from a certificate: it is stored under the certificate's id. */
 function byCertificate({ events, keys, watch }: Tools) {
-  function known(x: Exchange, id: string, expiresMs: number, session: Session | null): Outcome {
+  function known(x: Exchange, id: string, shown: Presented, session: Session | null): Outcome {
     if (session === null || session.proof !== 'certificate' || session.key.certificate !== id || x.at >= session.goneMs)
       return failed(x, events, refusals.keyUnknown)
     x.key = session
     x.credential = id
-    x.validUntil = expiresMs
+    x.validUntil = shown.expiresMs
+    used(x, id, shown, watch)
     return undefined
   }
 
   return (x: Exchange, orgId: string, shown: Presented): Outcome | Promise<Outcome> => {
-    const { leaf, fingerprint, expiresMs } = shown
-    const id = orgId + fingerprint
-    watch.used({ id, leaf, role: 'client', apiId: x.route.api.id, org: orgId })
+    const id = orgId + shown.fingerprint
     const refused = unfit(shown, x.at)
     if (refused !== null) return failed(x, events, refused)
     const found = keys.find(orgId, id)
-    return found instanceof Promise
-      ? found.then(session => known(x, id, expiresMs, session))
-      : known(x, id, expiresMs, found)
+    return found instanceof Promise ? found.then(session => known(x, id, shown, session)) : known(x, id, shown, found)
   }
 }

@@ -21,13 +21,13 @@ export const certificateBinding: Step = {
         const shown = presented(x)
         if (shown === null) return failed(x, events, certificateRefusals.required)
         const { leaf, fingerprint, expiresMs, isWeak } = shown
-        watch.used({ id: orgId + fingerprint, leaf, role: 'client', apiId, org: orgId })
         const refused: Refusal | null =
           outOfTime(shown, x.at) ??
           (isWeak || !isBound(shown, bindings, orgId) || !isConfirmed(shown, confirmed)
             ? certificateRefusals.mismatch
             : null)
         if (refused !== null) return failed(x, events, refused)
+        watch.used({ id: orgId + fingerprint, leaf, role: 'client', apiId, org: orgId })
         x.validUntil = Math.min(x.validUntil, expiresMs)
         return undefined
       }
