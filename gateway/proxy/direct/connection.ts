@@ -1,5 +1,4 @@
 import { connect, type Socket } from 'node:net'
-import { Duplex } from 'node:stream'
 import type { Clock } from '../../../config/world.ts'
 import type { BodySink, RequestBody } from '../body.ts'
 import { trailerPairs } from '../headers.ts'
@@ -22,18 +21,8 @@ const arriving = Buffer.allocUnsafeSlow(65_536)
 /** For ALPN (RFC 7301): the one protocol that it speaks. */
 const HTTP1 = ['http/1.1']
 
-const nothing = () => {}
-
 /** Whose connections they are. */
 export interface Owner {
-  /** Is free again. */
-  ready(connection: Connection): void
-  /** Was ready and is no more. `stale`: the upstream had closed it while it was idle. */
-  gone(connection: Connection, stale: boolean): void
-}
-
-/** Where a connection that is not there yet goes, and who hears whether it came to be. */
-export interface Reach {
   readonly target: Target
   /** Null: without TLS. */
   readonly way: TlsWay | null
@@ -41,8 +30,12 @@ export interface Reach {
   readonly clock: Clock
   /** Takes requests from now on. */
   connected(connection: Connection): void
+  /** Is free again. */
+  ready(connection: Connection): void
   /** Never became ready. */
   failed(connection: Connection, fault: UpstreamFault): void
+  /** Was ready and is no more. `stale`: the upstream had closed it while it was idle. */
+  gone(connection: Connection, stale: boolean): void
 }
 
 /** One socket to an upstream, with at most one request on it. */
@@ -50,11 +43,10 @@ export class Connection implements Holder, BodySink {
   /** The owner's sweep at which an idle connection closes. */
   idleUntil = 0
   private readonly owner: Owner
-  private readonly reach: Reach | null
-  private readonly socket: Duplex
+  private readonly socket: Socket
   private readonly parser = new AnswerParser()
   private readonly cancelTimeout: () => void
-  private phase: Phase
+  private phase: Phase = 'connecting'
   private dead = false
   private reused = false
   private flight: DirectFlight | null = null
@@ -70,23 +62,12 @@ export class Connection implements Holder, BodySink {
   /** The upstream has closed its side while the listener was full. */
   private finished = false
 
-  /** @param to where it connects to; or something connected already, which takes requests at once */
-  constructor(owner: Owner, to: Reach | Duplex) {
+  constructor(owner: Owner) {
     this.owner = owner
-    if (to instanceof Duplex) {
-      this.reach = null
-      this.phase = 'ready'
-      this.socket = to
-      this.cancelTimeout = nothing
-      to.on('data', (bytes: Buffer) => this.receive(bytes))
-    } else {
-      this.reach = to
-      this.phase = 'connecting'
-      this.socket = this.connect(to)
-      this.cancelTimeout = to.clock.after(to.connectTimeoutMs, () =>
-        this.fail('connect_timeout', new Error('not connected in time'))
-      )
-    }
+    this.socket = this.connect(owner)
+    this.cancelTimeout = owner.clock.after(owner.connectTimeoutMs, () =>
+      this.fail('connect_timeout', new Error('not connected in time'))
+    )
     const { socket } = this
     socket.on('drain', () => this.body?.resume())
     socket.on('end', () => this.ended())
@@ -94,7 +75,7 @@ export class Connection implements Holder, BodySink {
     socket.on('close', () => this.closed())
   }
 
-  private connect({ target, way }: Reach): Socket {
+  private connect({ target, way }: Owner): Socket {
     const { hostname, port } = target
     const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
     const onread = { buffer: arriving, callback: (count: number) => this.arrive(count) }
@@ -204,7 +185,7 @@ export class Connection implements Holder, BodySink {
     this.drop()
     if (phase !== 'ready') {
       const met = code !== 'reset' ? code : phase === 'securing' ? 'tls' : 'connect'
-      return this.reach!.failed(this, new UpstreamFault(met, 'unsent', cause))
+      return this.owner.failed(this, new UpstreamFault(met, 'unsent', cause))
     }
     this.owner.gone(this, stale && flight !== null)
     flight?.listener.fault(new UpstreamFault(code, stale ? 'unanswered' : 'no', cause))
@@ -214,18 +195,15 @@ export class Connection implements Holder, BodySink {
     this.phase = phase
     if (phase !== 'ready' || this.dead) return
     this.cancelTimeout()
-    this.reach!.connected(this)
+    this.owner.connected(this)
   }
 
   private arrive(count: number): boolean {
-    this.receive(Buffer.from(arriving.subarray(0, count)))
-    return true
-  }
-
-  private receive(bytes: Buffer): void {
+    const bytes = Buffer.from(arriving.subarray(0, count))
     // A paused TLS socket still tells what it has decrypted: a piece of the network's, no more.
     if (this.held === null) this.read(bytes)
     else this.held = Buffer.concat([this.held, bytes])
+    return true
   }
 
   private read(bytes: Buffer): void {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../config/world.ts'
 import type { TlsWay } from '../tls/way.ts'
 import { type Target, UpstreamFault } from '../upstream.ts'
-import { Connection, type Owner, type Reach } from './connection.ts'
+import { Connection, type Owner } from './connection.ts'
 import type { DirectFlight, Holder } from './flight.ts'
 
 /** How often idle connections are looked at. */
@@ -20,7 +20,7 @@ export interface PoolOptions {
 }
 
 /** The connections to one origin in one way, and the requests that wait for one. */
-export class Pool implements Owner, Reach, Holder {
+export class Pool implements Owner, Holder {
   readonly target: Target
   readonly way: TlsWay | null
   readonly connectTimeoutMs: number
@@ -149,7 +149,7 @@ export class Pool implements Owner, Reach, Holder {
   private connect(): void {
     while (!this.closed && this.connecting < this.waiting + this.fresh.length && this.open.size < this.most) {
       this.connecting++
-      this.open.add(new Connection(this, this))
+      this.open.add(new Connection(this))
     }
   }
 

@@ -80,7 +80,12 @@ export class Http2Flight implements Flight, BodySink {
     this.lastHeard = link.heard
     const flows = body !== null && !Buffer.isBuffer(body)
     const options = { endStream: body === null, waitForTrailers: flows && body.length < 0 }
-    const stream = link.session.request(this.fields, options)
+    let stream: ClientHttp2Stream
+    try {
+      stream = link.session.request(this.fields, options)
+    } catch (error) {
+      return this.faultSoon(new UpstreamFault('garbage', 'no', error))
+    }
     this.stream = stream
     link.joined()
     stream.on('headers', (_headers, _flags, raw: string[] = []) => this.information(raw))

@@ -427,23 +427,23 @@ t.test('an upstream that chooses HTTP/1.1 gets HTTP/1.1, and is not asked each t
   let connections = 0
   const heads: string[] = []
   const server = createTlsServer({ ...pem, ALPNProtocols: ['http/1.1'] }, socket => {
-    connections++
     socket.on('error', () => {})
     socket.on('data', chunk => {
       heads.push(String(chunk))
       socket.write('HTTP/1.1 200 Fine\r\nContent-Length: 2\r\n\r\nok')
     })
   })
+  server.on('connection', () => connections++)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => server.close())
   const upstream = client(t)
   const target = secureTarget((server.address() as AddressInfo).port, true)
-  const first = await Promise.all([send(upstream, target).over, send(upstream, target).over])
-  for (const heard of first) t.equal(heard.body, 'ok')
-  const before = connections
+  t.equal((await send(upstream, target).over).body, 'ok')
+  t.equal(connections, 2, 'one that offers both, and one for HTTP/1.1')
   for (let i = 0; i < 3; i++) t.equal((await send(upstream, target).over).reason, 'Fine')
-  t.equal(connections, before)
+  t.equal(connections, 2)
+  for (const heard of [send(upstream, target), send(upstream, target)]) t.equal((await heard.over).body, 'ok')
   t.match(heads[0], /^GET \/ HTTP\/1\.1\r\n/)
 })
 
@@ -560,7 +560,8 @@ t.test('a head that would break as HTTP/1.1 is never sent', async t => {
     { method: 'A B' },
     { pairs: ['Host', 'h', 'X', 'a\r\nY: b'] },
     { pairs: ['Host', 'h', 'X Y', 'a'] },
-    { pairs: ['Host', 'h', 'Transfer-Encoding', 'chunked'] }
+    { pairs: ['Host', 'h', 'Transfer-Encoding', 'chunked'] },
+    { pairs: ['Host', 'h', 'Keep-Alive', 'timeout=5'] }
   ]) {
     const heard = await send(upstream, up.target, bad).over
     t.equal(heard.failed?.code, 'garbage', JSON.stringify(bad))

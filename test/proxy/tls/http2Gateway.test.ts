@@ -122,10 +122,11 @@ t.test('messages pass through over HTTP/2', async t => {
 })
 
 t.test('an upgrade goes over HTTP/1.1 all the same', async t => {
-  const up = await far(t, () => {})
+  const up = await far(t, (_req, res) => void res.end('no'))
   const gw = await gateway(t, { apis: [api('a', up.url, { upstream: { ...insecure, http2: { enabled: true } } })] })
   const client = wire(t, gw.url)
   client.send('GET /a/ HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
-  await once(client.socket, 'data').catch(() => {})
+  await client.until(client.closed, 'the answer')
+  t.equal(client.answers[0]!.body, 'no')
   t.equal(up.sockets[0]?.alpnProtocol, 'http/1.1')
 })

@@ -9,6 +9,8 @@ export interface SecureServer {
   /** By its name. */
   readonly url: string
   readonly connections: TLSSocket[]
+  /** Lets the requests for `/slow` go on; they wait until then. */
+  readonly held: (() => void)[]
 }
 
 /** What `secureServer` tells of the connection that a request came over. */
@@ -26,6 +28,7 @@ export interface Seen {
 /** A real https server, which answers with what it sees; it switches protocols when asked to, and echoes then. */
 export async function secureServer(t: Test, options: TlsOptions): Promise<SecureServer> {
   const connections: TLSSocket[] = []
+  const held: (() => void)[] = []
   const seen = (socket: TLSSocket): Seen => {
     const { subject } = socket.getPeerCertificate()
     return {
@@ -39,7 +42,9 @@ export async function secureServer(t: Test, options: TlsOptions): Promise<Secure
   }
   const server = createServer({ keepAliveTimeout: 60_000, ...options }, (req, res) => {
     res.setHeader('Content-Type', 'application/json')
-    res.end(JSON.stringify(seen(req.socket as TLSSocket)))
+    const answer = () => void res.end(JSON.stringify(seen(req.socket as TLSSocket)))
+    if (req.url === '/slow') held.push(answer)
+    else answer()
   })
   server.on('upgrade', (req, socket) => {
     socket.on('error', () => {})
@@ -60,5 +65,5 @@ export async function secureServer(t: Test, options: TlsOptions): Promise<Secure
     server.close()
   })
   const { port } = server.address() as AddressInfo
-  return { port, url: `https://localhost:${port}`, connections }
+  return { port, url: `https://localhost:${port}`, connections, held }
 }

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { getCACertificates, setDefaultCACertificates, type TlsOptions } from 'node:tls'
 import t from 'tap'
-import { values, wire } from '../../framing/wire.ts'
+import { eventually, values, wire } from '../../framing/wire.ts'
 import { api, gateway, type TestGateway } from '../../helpers/gateway.ts'
 import { CA, CLIENT, chains, idOf, LOCALHOST, type Pair, pin, SERVER } from './chains.ts'
 import { type Seen, secureServer } from './servers.ts'
@@ -345,7 +345,7 @@ for (const upstream_client of ['direct', 'undici'] as const) {
     `upstream_client ${upstream_client}: a changed certificate counts at once, and requests under way end`,
     async t => {
       const asked = { ...good, ca: root.cert, requestCert: true, rejectUnauthorized: false }
-      const { url, connections } = await secureServer(t, asked)
+      const { url, connections, held } = await secureServer(t, asked)
       const both = `${alice.file}.changing`
       writeFileSync(both, alice.cert + alice.key)
       const security = { certificates: { upstream: { '*': both } } }
@@ -355,11 +355,22 @@ for (const upstream_client of ['direct', 'undici'] as const) {
       t.match(await (await gw.get('/a/')).json(), { cn: 'alice', connection: 0 })
       t.equal((await gw.svc('GET', '/svc/reload?block=true')).status, 200)
       t.match(await (await gw.get('/a/')).json(), { cn: 'alice', connection: 0 }, 'the same again changes nothing')
+      const slow = gw.get('/a/slow')
+      const other = gw.get('/a/slow')
+      await eventually(() => held.length === 2, 'two are under way')
+      t.equal(connections.length, 2)
+      t.match(await (await gw.get('/a/')).json(), { cn: 'alice', connection: 2 })
       writeFileSync(both, bob.cert + bob.key)
       t.equal((await gw.svc('GET', '/svc/reload?block=true')).status, 200)
-      t.match(await (await gw.get('/a/')).json(), { cn: 'bob', connection: 1, resumed: false })
-      if (!connections[0]!.destroyed) await new Promise(resolve => connections[0]!.once('close', resolve))
-      t.pass('the idle connection with the old one is closed')
+      t.match(await (await gw.get('/a/')).json(), { cn: 'bob', connection: 3, resumed: false })
+      await eventually(() => connections[2]!.destroyed, 'the idle connection with the old one is closed')
+      for (const answer of held) answer()
+      for (const each of [slow, other]) t.match(await (await each).json(), { cn: 'alice' })
+      await eventually(
+        () => connections[0]!.destroyed && connections[1]!.destroyed,
+        'the others close behind their answers'
+      )
+      t.match(await (await gw.get('/a/')).json(), { cn: 'bob', connection: 3 })
     }
   )
 
@@ -457,4 +468,24 @@ t.test('what tlsTransport cannot be is refused when the API is saved', async t =
     t.equal(status, 400)
     t.match(JSON.stringify(body), `/upstream/tlsTransport${at}`)
   }
+})
+
+t.test('certificates of upstreams and those shown to them are watched for their ends', async t => {
+  const ending = make({ name: 'localhost', issuer: root, extensions: [...SERVER, LOCALHOST], days: 2 })
+  const shown = make({ name: 'carol', issuer: root, extensions: CLIENT, days: 3 })
+  const { url } = await secureServer(t, { ...ending, ca: root.cert, requestCert: true, rejectUnauthorized: true })
+  const gw = await gateway(t)
+  t.equal(
+    (await gw.svc('POST', '/svc/apis/oas', api('a', url, { upstream: shows(idOf('default', shown.cert)) }))).status,
+    200
+  )
+  t.equal((await gw.svc('POST', '/svc/certs', shown.cert + shown.key)).status, 200)
+  t.match(await (await gw.get('/a/')).json(), { cn: 'carol' })
+  const told = (name: string, id: string) =>
+    gw.log.lines.some(
+      ({ event, message, certificate }) =>
+        event === 'CertificateExpiringSoon' && String(message).includes(name) && certificate === id
+    )
+  await eventually(() => told('localhost', idOf('default', ending.cert)), 'the upstream’s')
+  await eventually(() => told('carol', idOf('default', shown.cert)), 'the gateway’s')
 })
