@@ -11,7 +11,8 @@ const usage = `Usage: npm run svc -- COMMAND [options]
 
   plan FILE…       what apply would change, by meaning; writes nothing
   apply FILE…      makes the gateway's documents those of the files; a second run says "nothing to do"
-  export [FOLDER]  writes APIs, policies, assets and named keys (no secrets) as files; default: svc-export
+  export [FOLDER]  writes APIs (with what secrets they hold), policies, assets and named keys (without theirs) as files;
+                   default: svc-export
   validate FILE…   checks files without a gateway, and says which operations are reached without a credential
   move-keys        copies all keys from the documents to Redis or back, before storage.keys is changed; may be repeated
 

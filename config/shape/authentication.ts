@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 
 /**
  * `server.authentication` of the extension (semantics §3.3). The members of a scheme depend on its kind, which the
- * OpenAPI scheme of its name tells; `gateway/documents/readAuthentication.ts` holds each against its shape here.
+ * OpenAPI scheme of its name tells; `gateway/documents/readScheme.ts` holds each against its shape here.
  */
 
 const strict = { additionalProperties: false } as const
@@ -311,7 +311,7 @@ export const Authentication = Type.Object(
     securityProcessingMode: Type.Enum(['legacy', 'compliant'], {
       default: 'legacy',
       description:
-        '`legacy`: the first entry of `security` counts, all its schemes must succeed; `compliant`: any entry, and any of `security` here'
+        '`legacy`: the first entry of `security` whose schemes are all enabled counts, all of them must succeed; `compliant`: any entry, and any of `security` here'
     }),
     security: Type.Array(Type.Array(Type.String({ minLength: 1, maxLength: 256 }), { maxItems: 20 }), {
       default: [],

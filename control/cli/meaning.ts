@@ -2,13 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '../../config/report.ts'
 import { pointer } from '../../config/validate.ts'
 import { EXTENSION } from '../../gateway/api.ts'
-import {
-  describedScheme,
-  firstAlternative,
-  OWN_METHODS,
-  schemeKind,
-  securityOf
-} from '../../gateway/documents/readAuthentication.ts'
+import { describedScheme, schemeKind } from '../../gateway/documents/readScheme.ts'
+import { firstAlternative, OWN_METHODS, securityOf } from '../../gateway/documents/securityGroups.ts'
 import { masked } from '../mask.ts'
 import type { DocumentKind, Json } from './documents.ts'
 

@@ -1,6 +1,6 @@
 import { isObject } from '../../config/report.ts'
 import { type Api, EXTENSION } from '../../gateway/api.ts'
-import { firstAlternative, securityOf } from '../../gateway/documents/readAuthentication.ts'
+import { firstAlternative, securityOf } from '../../gateway/documents/securityGroups.ts'
 import { METHODS } from '../import/grammar.ts'
 import type { Json } from './documents.ts'
 
@@ -16,7 +16,8 @@ interface Described {
  * Which operations of an API are reached without a credential, and where its description asks for others than the gateway does.
  * Lines of text; where all is open, one.
  */
-export function openness({ authentication, operations, allowList, clientCertificates, document }: Api): string[] {
+export function openness(api: Api): string[] {
+  const { authentication, operations, allowList, clientCertificates, cors, document } = api
   const all =
     clientCertificates === null ? 'open to everyone' : 'open to everyone with a client certificate of the allow-list'
   if (authentication === null) return [`${all}: authentication is off`]
@@ -30,10 +31,12 @@ export function openness({ authentication, operations, allowList, clientCertific
     if (open.has(name)) return [`${all}: ${name}: ignoreAuthentication`]
     return isOpened(security) ? [`not open: ${name}: ${NOT_OPEN}`] : []
   })
+  // Before everything else, client certificates included.
+  if (cors?.optionsPassthrough) lines.unshift('open to everyone: OPTIONS of every path: cors.optionsPassthrough')
   return [...lines, ...warnings]
 }
 
-const NOT_OPEN = 'its own security asks for no credential, but that of the whole description counts'
+const NOT_OPEN = 'its own security asks for no credential, but only that of the whole description is read'
 
 const nameOf = ({ method, path }: { method: string; path: string }) => `${method} ${path}`
 
@@ -63,7 +66,9 @@ function otherCredentials(document: Json, described: readonly Described[]): stri
     if (own === null || isSame(own, whole ?? [])) continue
     const names = told(own.filter(group => group.length > 0))
     if (names !== '')
-      lines.push(`warning: ${name}: its own security (${names}) does not count, that of the whole description does`)
+      lines.push(
+        `warning: ${name}: its own security (${names}) does not count: only that of the whole description is read`
+      )
   }
   const { securityProcessingMode: mode, securitySchemes: schemes } = document[EXTENSION].server.authentication
   const isEnabled = (name: string) => Object.hasOwn(schemes ?? {}, name) && schemes[name].enabled === true

@@ -1,6 +1,6 @@
 import { isObject } from '../../config/report.ts'
 import { pointer as escaped } from '../../config/validate.ts'
-import { schemeKind } from '../../gateway/documents/readAuthentication.ts'
+import { schemeKind } from '../../gateway/documents/readScheme.ts'
 import { Refused } from '../endpoint.ts'
 import { type Members, member } from './members.ts'
 import { followed } from './operations.ts'

@@ -215,7 +215,10 @@ t.test('files with faults are refused with every fault, and nothing is called', 
   t.match(told.err, /policy gold: \/rate must be number/)
   t.match(told.err, /policy gold: \/colour is not known here/)
   t.match(told.err, /api a: \/x-svc-api-gateway\/upstream\/url/)
-  t.equal((await svc(['validate', files(t, { 'p.json': { policy: gold } })])).status, 0)
+  const open = files(t, { 'a.json': { ...orders, security: [{ key: [] }] }, 'b.json': api('open', 'svc://echo') })
+  const noted = await svc(['validate', open])
+  t.equal(noted.status, 0)
+  t.match(noted.out, /^2 documents are valid\n[^\n]*b.json: api open: open to everyone: authentication is off\n$/)
 })
 
 t.test('wrong arguments, a wrong key and a gateway that is away are told apart', async t => {
