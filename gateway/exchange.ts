@@ -117,7 +117,7 @@ export class Exchange {
   key: Session | null = null
   /** What a token says of its caller, once it was verified. */
   claims: Readonly<Record<string, unknown>> | null = null
-  /** When the credential ends by itself, milliseconds since the epoch; long connections end with it. */
+  /** When the credential ends by itself, milliseconds since the epoch; connections of streams end with it. */
   validUntil = Number.POSITIVE_INFINITY
   grant: Grant | null = null
   /** The limits that this request is held against; null when none applies. */

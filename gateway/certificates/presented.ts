@@ -35,9 +35,12 @@ const REMEMBERED = 256
 /** By the text of the headers; null: it cannot be read. */
 const remembered = new Recent<{ readonly presented: Presented | null }>(REMEMBERED)
 
-/** Null: none was shown, or none that can be read. From anyone but a trusted proxy the headers say nothing. */
-export function presented({ peer, req }: Request): Presented | null {
-  return peer.presented ?? (peer.trusted ? forwarded(req.rawHeaders) : null)
+/**
+ * Null: none was shown, or none that can be read. From anyone but a trusted proxy the headers say nothing; what such a proxy
+ * says of its client goes before the certificate that the proxy itself shows.
+ */
+export function presented(request: Request): Presented | null {
+  return isForwarded(request) ? forwarded(request.req.rawHeaders) : request.peer.presented
 }
 
 /** A trusted proxy says something of a certificate, readable or not. */

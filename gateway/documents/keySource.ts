@@ -53,7 +53,7 @@ export function readKeys(
 
 const KEY_TYPES: Record<Family, readonly string[]> = {
   hmac: [],
-  rsa: ['rsa', 'rsa-pss'],
+  rsa: ['rsa'],
   ecdsa: ['ec'],
   eddsa: ['ed25519']
 }
@@ -71,7 +71,14 @@ function checkPem(pem: string, family: Family, fault: (message: string) => void)
   }
   const { asymmetricKeyType: type = '', asymmetricKeyDetails: details = {} } = key
   if (!KEY_TYPES[family].includes(type)) fault(`is a key of type ${type}, which does not sign with ${family}`)
-  else if (type.startsWith('rsa') && (details.modulusLength ?? 0) < 2048) fault('is an RSA key of less than 2048 bits')
+  else if (type === 'rsa') checkRsa(details.modulusLength ?? 0, details.publicExponent ?? 0n, fault)
   else if (type === 'ec' && !CURVES.includes(details.namedCurve ?? ''))
     fault('must be of the curve P-256, P-384 or P-521')
+}
+
+/** The bounds of verification (`authentication/jwt/keys.ts`): a key beyond them would refuse every token. */
+function checkRsa(bits: number, exponent: bigint, fault: (message: string) => void): void {
+  if (bits < 2048) fault('is an RSA key of less than 2048 bits')
+  else if (bits > 8192) fault('is an RSA key of more than 8192 bits')
+  else if (exponent < 3n || exponent % 2n === 0n) fault('is an RSA key whose exponent is not odd and above 1')
 }

@@ -45,14 +45,14 @@ t.test('"Authentication" does what it says, from top to bottom', async t => {
   t.match(JSON.parse(user!), { Status: 'OK' })
   t.match(reports, /"key":"read-reports".*"key":"reports"/s)
   const expected = [
-    /"path": "\/today".*\} 200\n/,
+    /"path": "\/today".*\}\n 200\n/,
     /\{"error":"key not authorized: no matching policy found in scope claim"\} 403\n/,
     /\{"error":"Key not authorized"\} 403\n/,
     /\{"error":"Key not authorized: token has expired"\} 401\n/
   ]
   t.match(called, new RegExp(`^\\{.*${expected.map(({ source }) => source).join('')}$`, 's'))
-  t.match(rotated, /"path": "\/today".*\} 200\n\{"error":"Key not authorized"\} 403\n$/s)
-  t.match(basic, /"key":"desk".*"path": "\/tickets".*\} 200\n\{"error":"User not authorised"\} 401\n$/s)
+  t.match(rotated, /"path": "\/today".*\}\n 200\n\{"error":"Key not authorized"\} 403\n$/s)
+  t.match(basic, /"key":"desk".*"path": "\/tickets".*\}\n 200\n\{"error":"User not authorised"\} 401\n$/s)
   plain.child.kill('SIGTERM')
   t.equal(await plain.ended, 0)
 
@@ -66,11 +66,11 @@ t.test('"Authentication" does what it says, from top to bottom', async t => {
   t.match(uploaded, /"message":"Certificate added".*"key":"partners"/s)
   t.match(
     listed,
-    /"path": "\/stock".*\} 200\n\{"error":"Certificate with SHA256 [0-9a-f]{64} not allowed"\} 403\n\{"error":"Client TLS certificate is required"\} 403\n$/s
+    /"path": "\/stock".*\}\n 200\n\{"error":"Certificate with SHA256 [0-9a-f]{64} not allowed"\} 403\n\{"error":"Client TLS certificate is required"\} 403\n$/s
   )
   t.match(
     bound,
-    /"path": "\/orders\/7".*\} 200\n\{"error":"Access to this API has been disallowed"\} 401\n\{"error":"Client certificate required"\} 401\n$/s
+    /"path": "\/orders\/7".*\}\n 200\n\{"error":"Access to this API has been disallowed"\} 401\n\{"error":"Client certificate required"\} 401\n$/s
   )
   t.match(ends, /"message":"Certificate shop is expiring in 19 days.*"state":"expiring","days_remaining":19/s)
   t.match(await tls.line(({ event }) => event === 'CertificateExpiringSoon'), { api_id: 'partners' })

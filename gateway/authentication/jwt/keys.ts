@@ -1,7 +1,7 @@
 import { createPublicKey, createSecretKey, type KeyObject } from 'node:crypto'
 import type { Family } from '../../api.ts'
 
-/** Keys that signatures are verified with, and which are too weak to count (the policy stands in the README beside). */
+/** Keys that signatures are verified with, and which are too weak to count (the policy stands in `docs/authentication.md`). */
 
 const LEAST_RSA_BITS = 2048
 /** Beyond, one verification takes a millisecond. */

@@ -70,10 +70,15 @@ t.test('who is believed', async t => {
   t.equal(isForwarded(asked(['Client-Cert', 'garbage'])), true)
   t.equal(isForwarded(asked([])), false)
   const connected = presentedOf(other.certificate, [])
-  for (const trusted of [true, false]) {
+  for (const [trusted, seen] of [
+    [true, presented(asked(['Client-Cert', text]))],
+    [false, connected]
+  ] as const) {
     const both = { peer: { trusted, presented: connected }, req: { rawHeaders: ['Client-Cert', text] } }
-    t.equal(presented(both), connected, 'the connection’s own goes first')
+    t.equal(presented(both)?.fingerprint, seen?.fingerprint, 'what a trusted proxy says goes before its own')
   }
+  const unread = { peer: { trusted: true, presented: connected }, req: { rawHeaders: ['Client-Cert', 'garbage'] } }
+  t.equal(presented(unread), null, 'its own does not stand in for what cannot be read')
 })
 
 t.test('what is told of a certificate', async t => {
