@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
-import { Settings } from './settings.ts'
-import { compile, type Fault, Invalid } from './validate.ts'
+import { CHECK_COOLDOWN, EVENT_COOLDOWN, Settings } from './settings.ts'
+import { compile, type Fault, Invalid, pointer } from './validate.ts'
 import { parseJson } from './yaml.ts'
 
 const check = compile(Settings)
@@ -33,6 +33,10 @@ export function load({ file, env, faults: known = [] }: Given): Settings {
     if (gateway.listen_address === '' && file === null) gateway.listen_address = '127.0.0.1'
     for (const listener of [gateway, management])
       listener.listen_address = listener.listen_address.replace(/^\[(.*)\]$/, '$1')
+    const { certificate_expiry_monitor: monitor } = gateway.security
+    // Semantics §7.8.
+    if (monitor.check_cooldown_seconds === 0) monitor.check_cooldown_seconds = CHECK_COOLDOWN
+    if (monitor.event_cooldown_seconds === 0) monitor.event_cooldown_seconds = EVENT_COOLDOWN
     faults.push(...rules(settings, fromFile).filter(({ path }) => faults.every(fault => fault.path !== path)))
   }
   if (faults.length > 0 || settings === null)
@@ -156,6 +160,7 @@ function rules({ gateway, management, storage }: Settings, fromFile: boolean): F
     const found = secretFaults(own ? '/management/admin_secret' : '/gateway/secret', admin, management.listen_address)
     faults.push(...found.filter(({ path, message }) => !faults.some(f => f.path === path && f.message === message)))
   }
+  faults.push(...securityFaults(gateway, management))
   gateway.trusted_proxies.forEach((cidr, i) => {
     if (!isCidr(cidr)) faults.push({ path: `/gateway/trusted_proxies/${i}`, message: 'must be an address or a CIDR' })
   })
@@ -213,11 +218,57 @@ function isRedis(text: string): boolean {
   return hostname !== '' && /^\/?\d{0,4}$/.test(pathname) && search === '' && hash === ''
 }
 
+const LEAST_SECRET = 16
+const tooShort = `must have at least ${LEAST_SECRET} characters where the listener is not bound to loopback`
+
 function secretFaults(path: string, secret: string, address: string): Fault[] {
   if (/[^\x20-\x7e]|^ | $/.test(secret)) return [{ path, message: 'must be visible ASCII: it travels in a header' }]
-  if (secret.length < 16 && !isLoopback(address))
-    return [{ path, message: 'must have at least 16 characters where the listener is not bound to loopback' }]
+  if (secret.length < LEAST_SECRET && !isLoopback(address)) return [{ path, message: tooShort }]
   return []
+}
+
+/** As in documents (`gateway/documents/readMembers.ts`). */
+const DOMAIN = /^(?:\*|(?:\*\.)?[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/
+const HASHED = /^sha256\/[A-Za-z0-9+/]{43}=$/
+
+function securityFaults(
+  { security, listen_address }: Settings['gateway'],
+  management: Settings['management']
+): Fault[] {
+  const faults: Fault[] = []
+  const at = '/gateway/security'
+  const isReached = !isLoopback(listen_address) || (management.enabled && !isLoopback(management.listen_address))
+  const secret = (path: string, value: string) => {
+    if (value.length < LEAST_SECRET && isReached) faults.push({ path: `${at}/${path}`, message: tooShort })
+  }
+  const own = security.private_certificate_encoding_secret
+  if (own !== '') secret('private_certificate_encoding_secret', own)
+  security.previous_private_certificate_encoding_secrets.forEach((value, i) => {
+    const path = `previous_private_certificate_encoding_secrets/${i}`
+    if (value === '') faults.push({ path: `${at}/${path}`, message: 'may not be empty' })
+    else secret(path, value)
+  })
+  for (const [member, given] of [
+    ['certificates/upstream', security.certificates.upstream],
+    ['pinned_public_keys', security.pinned_public_keys]
+  ] as const)
+    for (const domain of Object.keys(given))
+      if (!DOMAIN.test(domain.toLowerCase()))
+        faults.push({
+          path: `${at}/${member}/${pointer(domain)}`,
+          message: 'must be for a host, a host with port, *.domain or *'
+        })
+  for (const [domain, pins] of Object.entries(security.pinned_public_keys))
+    if (!pins.split(',').every(pin => isPin(pin.trim())))
+      faults.push({
+        path: `${at}/pinned_public_keys/${pointer(domain)}`,
+        message: 'must be ids or sha256/ and 44 characters of base64, parted by commas'
+      })
+  return faults
+}
+
+function isPin(pin: string): boolean {
+  return pin !== '' && (!pin.startsWith('sha256/') || HASHED.test(pin))
 }
 
 function isCidr(text: string): boolean {

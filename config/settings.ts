@@ -51,6 +51,10 @@ export const Streaming = Type.Object(
 )
 export type StreamingSettings = Static<typeof Streaming>
 
+/** Of `certificate_expiry_monitor`, seconds. */
+export const CHECK_COOLDOWN = 3_600
+export const EVENT_COOLDOWN = 86_400
+
 export const Gateway = Type.Object(
   {
     listen_address: Text(
@@ -230,8 +234,14 @@ export const Gateway = Type.Object(
               unit: 'days',
               description: 'From when on a certificate is about to expire'
             }),
-            check_cooldown_seconds: Seconds('A certificate is looked at once in this time', 3_600),
-            event_cooldown_seconds: Seconds('The same event of a certificate comes once in this time', 86_400)
+            check_cooldown_seconds: Seconds(
+              'A certificate is looked at once in this time; 0: the default',
+              CHECK_COOLDOWN
+            ),
+            event_cooldown_seconds: Seconds(
+              'The same event of a certificate comes once in this time; 0: the default',
+              EVENT_COOLDOWN
+            )
           },
           { ...strict, default: {} }
         )

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { CallFailed, client } from './cli/client.ts'
-import { Faulty, readDocuments } from './cli/documents.ts'
+import { Faulty, type Given, readDocuments } from './cli/documents.ts'
 import { exportAll } from './cli/export.ts'
 import { apply, type Change, plan, told } from './cli/plan.ts'
 import { validate } from './cli/validate.ts'
@@ -80,13 +80,13 @@ async function main(args: string[]): Promise<number> {
   }
   if (command !== 'plan' && command !== 'apply' && command !== 'validate') throw new Wrong(`${command} is no command`)
   if (files.length === 0) throw new Wrong(`${command} needs files or folders`)
-  const given = readDocuments(files)
-  const { faults, notes } = validate(given)
-  if (faults.length > 0) throw new Faulty(faults)
   if (command === 'validate') {
-    say([`${given.length} documents are valid`, ...notes].join('\n'))
+    validateFiles(files)
     return STATUS.done
   }
+  const given = readDocuments(files)
+  const { faults } = validate(given)
+  if (faults.length > 0) throw new Faulty(faults)
   const called = gateway()
   const changes = await plan(given, called)
   if (changes.length === 0) say('nothing to do')
@@ -103,6 +103,36 @@ async function main(args: string[]): Promise<number> {
     say(`done: ${summary(changes)}`)
   }
   return STATUS.done
+}
+
+/** @throws Faulty with every fault, after what is to be said of the documents without */
+function validateFiles(files: readonly string[]): void {
+  let given: readonly Given[]
+  try {
+    given = readDocuments(files)
+  } catch (cause) {
+    if (!(cause instanceof Faulty)) throw cause
+    tell(validate(files.flatMap(alone)).notes)
+    throw cause
+  }
+  const { faults, notes } = validate(given)
+  if (faults.length === 0) say(`${given.length} documents are valid`)
+  tell(notes)
+  if (faults.length > 0) throw new Faulty(faults)
+}
+
+/** What a file or folder holds, whatever is wrong with the others; nothing where it has faults itself. */
+function alone(file: string): readonly Given[] {
+  try {
+    return readDocuments([file])
+  } catch (cause) {
+    if (!(cause instanceof Faulty)) throw cause
+    return []
+  }
+}
+
+function tell(notes: readonly string[]): void {
+  if (notes.length > 0) say(notes.join('\n'))
 }
 
 function parsed(args: string[]) {

@@ -285,7 +285,7 @@ export interface UpstreamTls {
   /** Null: as the gateway's. */
   readonly minVersion: TlsVersion | null
   readonly maxVersion: TlsVersion | null
-  /** Also where nothing else is verified, the name must fit; it may stand in the common name alone. */
+  /** The common name must be the name of the host as well, also where nothing else is verified. */
   readonly checksCommonName: boolean
 }
 

@@ -191,7 +191,7 @@ async function build(given: Given, opened: Close[]): Promise<Gateway> {
   const probe = probes(health)
   if (given.administrator !== undefined) await firstUser({ store, vault: sealed, clock, random }, given.administrator)
   opened.push(sweeping({ store, certificates, events, settings: gateway, clock, random, log }))
-  opened.push(tellMissing({ apis, certificates, clock, log }))
+  opened.push(tellMissing({ apis, certificates, settings: gateway, clock, log }))
   opened.push(resealing({ store, vault: sealed, clock, log }))
   const people = new People({ store, changes })
   opened.push(() => people.close())

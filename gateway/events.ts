@@ -1,4 +1,5 @@
 import type { Clock, Log } from '../config/world.ts'
+import { daysLeft } from './certificates/ending.ts'
 
 /** Names of semantics §7.6 (note the lower-case l of RatelimitExceeded). */
 export type EventName =
@@ -83,12 +84,11 @@ const MOST_COUNTED = 10_000
 /** The log handler of semantics §7.7. A flood of refusals becomes one line a second, key and API. */
 export function logEvents(events: Events, clock: Clock, log: Log): () => void {
   const repeated = new Map<string, { event: GatewayEvent; count: number }>()
-  const write = ({ name, message, apiId, path, origin, key, certificate }: GatewayEvent, count: number) =>
-    log.warn('event', {
-      ...{ event: name, message, api_id: apiId, path, origin, key },
-      ...(certificate === null ? {} : { certificate: certificate.id }),
-      ...(count > 1 ? { count } : {})
-    })
+  const write = (event: GatewayEvent, count: number) => {
+    const { name, message, apiId, path, origin, key } = event
+    const about = event.certificate === null ? { api_id: apiId, path, origin, key } : ofCertificate(event)
+    log.warn('event', { event: name, message, ...about, ...(count > 1 ? { count } : {}) })
+  }
   const flush = () => {
     for (const { event, count } of repeated.values()) if (count > 0) write(event, count)
     repeated.clear()
@@ -111,5 +111,22 @@ export function logEvents(events: Events, clock: Clock, log: Log): () => void {
     stop()
     cancel()
     for (const { event, count } of repeated.values()) if (count > 0) write(event, count)
+  }
+}
+
+/** The members of semantics §7.6. */
+function ofCertificate({ name, at, apiId, certificate }: GatewayEvent): Record<string, string | number> {
+  const { id, name: called, role, expiresMs } = certificate!
+  const end = new Date(expiresMs).toISOString()
+  const days = daysLeft(expiresMs, at)
+  return {
+    cert_id: id,
+    cert_name: called,
+    cert_role: role,
+    // No -0.
+    ...(name === 'CertificateExpired'
+      ? { expired_at: end, days_since_expiry: 0 - days }
+      : { expires_at: end, days_remaining: days }),
+    ...(apiId === '' ? {} : { api_id: apiId })
   }
 }

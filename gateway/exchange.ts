@@ -119,6 +119,11 @@ export class Exchange {
   claims: Readonly<Record<string, unknown>> | null = null
   /** When the credential ends by itself, milliseconds since the epoch; connections of streams end with it. */
   validUntil = Number.POSITIVE_INFINITY
+  /**
+   * When a refused credential is told of (`AuthFailure`). `later`: other alternatives may still let the request in;
+   * `due`: the same, and one was refused.
+   */
+  failures: 'at once' | 'later' | 'due' = 'at once'
   grant: Grant | null = null
   /** The limits that this request is held against; null when none applies. */
   limit: LimitPlan | null = null

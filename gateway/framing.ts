@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { headerOf, type Peer, type RequestHead } from './exchange.ts'
 
-/** What Node's parser hands on and nobody may forward (RFC 9112 §3.2, §6.3): answered 400 before anything is dispatched. */
+/** What Node's parser hands on and nobody may forward (RFC 9112 §3.2, §6.3; RFC 9110 §5.3): answered 400 before anything is dispatched. */
 export const AMBIGUOUS = null
 
 // Exactly what URIs are made of besides '#' and space: visible ASCII. Others (raw UTF-8, control characters) are refused.
@@ -44,6 +44,7 @@ export function readHead(req: IncomingMessage): RequestHead | null {
   let length: string | null = null
   let coding: string | null = null
   let connection = ''
+  let isAuthorized = false
   for (let i = 0; i < pairs.length; i += 2) {
     const name = pairs[i]!
     switch (name.length) {
@@ -56,6 +57,13 @@ export function readHead(req: IncomingMessage): RequestHead | null {
       case 10:
         if (name === 'Connection' || name.toLowerCase() === 'connection')
           connection = connection === '' ? pairs[i + 1]!.toLowerCase() : `${connection},${pairs[i + 1]!.toLowerCase()}`
+        break
+      case 13:
+        // A field of one value (RFC 9110 §11.6.2, §5.3): which of two was checked is nobody's to know behind us.
+        if (name === 'Authorization' || name.toLowerCase() === 'authorization') {
+          if (isAuthorized) return AMBIGUOUS
+          isAuthorized = true
+        }
         break
       case 14:
         if (name.toLowerCase() === 'content-length') {

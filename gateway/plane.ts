@@ -12,7 +12,8 @@ import { openCertificates } from './certificates/openCertificates.ts'
 import { openWatch } from './certificates/openWatch.ts'
 import type { Changes } from './changes/changes.ts'
 import type { Counters } from './counters/counters.ts'
-import type { Files } from './documents/files.ts'
+import { filesOf, readApiFile } from './documents/apiFolder.ts'
+import { disk, type Files } from './documents/files.ts'
 import { queue } from './documents/turns.ts'
 import type { Events } from './events.ts'
 import type { Route } from './exchange.ts'
@@ -111,12 +112,32 @@ export function dataPlane(given: PlaneGiven): Plane {
   /** Both folders are read before either counts: a fault in one keeps the old state of both. */
   const loadFolders = async (files?: Files): Promise<readonly string[]> => {
     await certificates.hold('settings', certificatesOfSettings(gateway), 'with files')
-    await certificates.reload()
+    const unread = await certificates.reload()
+    if (files?.areAccepted !== true) {
+      const faults = await stillNamed(unread, files)
+      if (faults.length > 0) return faults
+    }
     const filed = await policies.read(files)
     if (filed.faults.length > 0) return filed.faults
     const faults = await apis.load(files)
     if (faults.length === 0) filed.take()
     return faults
+  }
+  /**
+   * Of the faults of PEM files, those of files that were read before (there is an old certificate to keep) and that are
+   * still named: with its last document a file may go as well.
+   */
+  const stillNamed = async (faults: readonly string[], files?: Files): Promise<readonly string[]> => {
+    const lost = certificates.all().filter(({ id }) => faults.some(fault => fault.startsWith(`${id}: `)))
+    if (lost.length === 0) return []
+    const names = new Set(certificatesOfSettings(gateway))
+    const paths = await filesOf(files ?? disk, gateway.app_path, [])
+    const documents = await Promise.all(
+      paths.map(path => readApiFile(files ?? disk, path, [], each => each.document()))
+    )
+    const texts = documents.map(document => JSON.stringify(document))
+    const named = lost.filter(({ id }) => names.has(id) || texts.some(text => text.includes(JSON.stringify(id))))
+    return faults.filter(fault => named.some(({ id }) => fault.startsWith(`${id}: `)))
   }
   const turn = queue()
 

@@ -140,7 +140,17 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
   const secure: Front | null =
     tools.tls === undefined
       ? null
-      : front({ tls: tools.tls, options: serving, writeMs, clock: tools.clock, log, who, admit: meet, emptied })
+      : front({
+          tls: tools.tls,
+          options: serving,
+          writeMs,
+          headMs: lateMs,
+          clock: tools.clock,
+          log,
+          who,
+          admit: meet,
+          emptied
+        })
   const server = (secure?.server ?? createServer(serving)) as Server<typeof IncomingMessage, typeof Reply>
   server.timeout = 0
   // Node drops those behind without a word: with one more than we take, we see that there are too many.

@@ -266,7 +266,9 @@ const Upstream = Type.Object(
           }),
           minVersion: TlsVersion('Oldest version of TLS'),
           maxVersion: TlsVersion('Newest version of TLS'),
-          forceCommonNameCheck: Flag('The name must fit the certificate, and may stand in its common name alone')
+          forceCommonNameCheck: Flag(
+            'The common name of the certificate must be the name of the host as well (or a wildcard of one label); with insecureSkipVerify it is all that is looked at. Without this it counts only where the certificate names no host otherwise'
+          )
         },
         { ...strict, description: 'How https upstreams are spoken to' }
       )

@@ -303,7 +303,7 @@ const MessageSignatures = Type.Object(
 export const Authentication = Type.Object(
   {
     enabled: Type.Boolean({ description: 'False: keyless' }),
-    stripAuthorizationData: Flag('The upstream does not get the credential'),
+    stripAuthorizationData: Flag('The upstream does not get the credential, nor a signature beside it'),
     baseIdentityProvider: Type.Enum(['', 'auth_token', 'hmac_key', 'basic_auth_user', 'jwt_claim', 'oauth_key'], {
       default: '',
       description: 'Where several methods succeed: whose key counts. Empty: that of the last one'
@@ -311,7 +311,7 @@ export const Authentication = Type.Object(
     securityProcessingMode: Type.Enum(['legacy', 'compliant'], {
       default: 'legacy',
       description:
-        '`legacy`: the first entry of `security` whose schemes are all enabled counts, all of them must succeed; `compliant`: any entry, and any of `security` here'
+        '`legacy`: the first entry of `security` whose schemes are all enabled (else the first that names an enabled one) counts, all of them must succeed; `compliant`: any entry, and any of `security` here'
     }),
     security: Type.Array(Type.Array(Type.String({ minLength: 1, maxLength: 256 }), { maxItems: 20 }), {
       default: [],

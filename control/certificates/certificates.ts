@@ -12,7 +12,7 @@ import type { ControlTools } from '../tools.ts'
 import { details, fingerprint, publicKeyDetails, Unreadable } from './details.ts'
 import type { Sent } from './form.ts'
 import { readUpload, type Uploaded } from './read.ts'
-import { type Usage, usageOf } from './uses.ts'
+import { someKeyHas, type Usage, usageOf } from './uses.ts'
 
 /**
  * Where certificates are listed once more, by whether they have a private key: documents of kind `name` whose body is
@@ -87,7 +87,7 @@ export async function ownCertificate(
   return document
 }
 
-/** @throws Refused 409 while an API uses it, or the settings of this process name it */
+/** @throws Refused 409 while an API or a key uses it, or the settings of this process name it */
 export async function removeCertificate(
   { id, org, rev, body }: Document<CertificateRecord>,
   matched: (rev: Revision) => Revision,
@@ -100,6 +100,7 @@ export async function removeCertificate(
   }
   if (certificatesOfSettings(settings.gateway).includes(id))
     throw new Refused(409, 'The certificate is used by the settings of the gateway')
+  if (await someKeyHas(id, org, store)) throw new Refused(409, 'The certificate is used by a key')
   try {
     const sequence = await store.commit([
       { kind: 'certificate', id, body: null, expect: matched(rev) },

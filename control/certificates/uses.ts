@@ -1,5 +1,7 @@
 import { isObject } from '../../config/report.ts'
 import { EXTENSION } from '../../gateway/api.ts'
+import type { KeyRecord } from '../../gateway/keys/keys.ts'
+import type { Store } from '../../gateway/store/store.ts'
 
 /** What an API does with a certificate or a public key (semantics §1.13); a pin of an upstream counts as `upstream`. */
 export type Usage = 'client' | 'upstream' | 'server'
@@ -20,6 +22,17 @@ export function usageOf(certificateId: string, document: unknown): Usage[] {
     usages.push('upstream')
   if (holds(member(document, 'server', 'customDomain', 'certificates'))) usages.push('server')
   return usages
+}
+
+/** A key is bound to it, known by it, or signs with it. */
+export async function someKeyHas(certificateId: string, org: string, store: Pick<Store, 'each'>): Promise<boolean> {
+  for await (const documents of store.each<KeyRecord>('key', { org }))
+    for (const { body } of documents) {
+      const { certificate, rsa_certificate_id, mtls_static_certificate_bindings } = body.key
+      const named = [certificate, rsa_certificate_id, ...(mtls_static_certificate_bindings ?? [])]
+      if (named.includes(certificateId)) return true
+    }
+  return false
 }
 
 function member(document: unknown, ...names: string[]): unknown {

@@ -23,8 +23,11 @@ export function openness(api: Api): string[] {
   if (authentication === null) return [`${all}: authentication is off`]
   const described = operationsOf(document)
   const warnings = otherCredentials(document, described)
-  if (authentication.groups.some(group => group.length === 0))
-    return [`${all}: security has an alternative without credentials ({})`, ...warnings]
+  if (authentication.groups.some(group => group.length === 0)) {
+    const isDescribed = securityOf(document)?.some(group => group.length === 0)
+    const place = isDescribed ? ['security', '{}'] : ['authentication.security of the extension', '[]']
+    return [`${all}: ${place[0]} has an alternative without credentials (${place[1]})`, ...warnings]
+  }
   const reached = operations.filter(({ block, allow }) => !block && (allow || !allowList))
   const open = new Set(reached.filter(each => each.ignoreAuthentication).map(nameOf))
   const lines = described.flatMap(({ name, security }) => {

@@ -1,8 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { type CertificateBasics, CertificateBasicsTold, CertificateTold } from '../../config/shape/certificate.ts'
 import type { CertificateRecord } from '../../gateway/certificates/certificates.ts'
-import type { KeyRecord } from '../../gateway/keys/keys.ts'
-import type { Document, Store } from '../../gateway/store/store.ts'
+import type { Document } from '../../gateway/store/store.ts'
 import { type Caller, orgOf } from '../caller.ts'
 import {
   addCertificate,
@@ -14,7 +13,7 @@ import {
 } from '../certificates/certificates.ts'
 import { withExpiry } from '../certificates/expiry.ts'
 import { sentFile } from '../certificates/form.ts'
-import { typeOf } from '../certificates/uses.ts'
+import { someKeyHas, typeOf } from '../certificates/uses.ts'
 import { Answer, type Endpoint, endpoint, etag, Refused } from '../endpoint.ts'
 import { listPage, Paging, pageAsked, pagesOf, paging, slicePage } from '../page.ts'
 import type { ControlTools } from '../tools.ts'
@@ -131,7 +130,7 @@ const remove = endpoint({
   method: 'DELETE',
   path: '/api/certs/{certId}',
   door: 'management',
-  summary: 'Deletes a certificate that neither an API nor the settings use',
+  summary: 'Deletes a certificate that no API, no key and no settings use',
   params: CertId,
   query: NoQuery,
   bodyForm: 'none',
@@ -227,15 +226,6 @@ async function seen(id: string, caller: Caller, { store }: ControlTools): Promis
   const document = await store.get('certificate', id)
   if (document === null || document.org !== orgOf(caller, undefined)) throw new Refused(404, UNKNOWN_OR_DENIED)
   return document
-}
-
-async function someKeyHas(id: string, org: string, store: Pick<Store, 'each'>): Promise<boolean> {
-  for await (const documents of store.each<KeyRecord>('key', { org }))
-    for (const { body } of documents) {
-      const { certificate, rsa_certificate_id, mtls_static_certificate_bindings } = body.key
-      if (certificate === id || rsa_certificate_id === id || mtls_static_certificate_bindings?.includes(id)) return true
-    }
-  return false
 }
 
 export const certificates: readonly Endpoint[] = [

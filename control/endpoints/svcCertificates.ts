@@ -87,7 +87,7 @@ const remove = endpoint({
   method: 'DELETE',
   path: '/svc/certs/{certID}',
   door: 'gateway',
-  summary: 'Deletes a certificate that no API uses',
+  summary: 'Deletes a certificate that no API, no key and no settings use',
   params: CertId,
   query: OrgQuery,
   bodyForm: 'none',

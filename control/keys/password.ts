@@ -29,18 +29,24 @@ export async function basicAuth(
   hash: HashPassword
 ): Promise<BasicAuth> {
   const { user = '', hash_type = '', password = '' } = given ?? {}
-  const type = hash_type || 'bcrypt'
+  const type = isBlank(hash_type) ? 'bcrypt' : hash_type
   if (!isHashType(type)) throw new Refused(400, `basic_auth_data.hash_type must be ${hashTypes.join(' or ')}`)
-  const isBlank = password.trim() === ''
-  if (isBlank && !stored?.password) return user === '' ? undefined : { user }
+  const isMissing = isBlank(password) && !stored?.password
+  // Bodies for other systems carry the block with every key; one that says something is meant to make a user.
+  if (isMissing && isBlank(user) && isBlank(hash_type)) return undefined
   if (name === null)
     throw new Refused(400, 'basic_auth_data.password: a generated token is no user name; store it under one')
   if (user !== '' && user !== name)
     throw new Refused(400, 'basic_auth_data.user is not the name that the key is stored under')
   // RFC 7617 §2: the first colon ends the name.
   if (name.includes(':')) throw new Refused(400, 'A user name must not contain a colon')
-  if (!isBlank && password !== stored?.password)
+  if (isMissing) throw new Refused(400, 'basic_auth_data.password is required')
+  if (!isBlank(password) && password !== stored?.password)
     return { user: name, hash_type: type, password: await hash(password, type) }
   const kept = stored!.password!
   return { user: name, hash_type: typeOf(kept), password: kept }
+}
+
+function isBlank(text: string): boolean {
+  return text.trim() === ''
 }

@@ -88,7 +88,9 @@ export async function shown(
 ): Promise<Key> {
   // A key whose policies are gone opens nothing, but its owner may look at it and mend it.
   const made = (await session(id, org, body.key, tools)) ?? tools.keys.session(id, org, body.key)
-  return withoutSecrets(await readBack(made, tools.counters), caller)
+  const read = withoutSecrets(await readBack(made, tools.counters), caller)
+  // Of a caller with a token, policies do not decide alone (`Identities`): written back as it is read, it stays off.
+  return body.isIdentity === true && body.key.is_inactive === true ? { ...read, is_inactive: true } : read
 }
 
 /** A key as it was written: without its policies, and without what was counted. */

@@ -2,6 +2,7 @@ import type { BasicScheme } from '../api.ts'
 import { ANSWERED, type Exchange, type Outcome } from '../exchange.ts'
 import type { Session } from '../keys/keys.ts'
 import { credentials, type Verdict } from '../passwords/credentials.ts'
+import { passwords } from '../passwords/passwords.ts'
 import { refusal } from '../refusals.ts'
 import { bodyBounds, readBody } from './basic/body.ts'
 import { challenge } from './basic/challenge.ts'
@@ -53,6 +54,7 @@ export const basic: MakeMethod<BasicScheme> = (scheme, { name: realm, orgId }, {
         x.credential = user
         return undefined
       case 'wrong':
+        passwords.failed({ address: x.client, at: clock.now() })
         return failed(x, events, wrong)
       case 'too many':
         return tooMany

@@ -2,6 +2,7 @@ import type { Api, Authentication, Scheme, SchemeKind } from '../api.ts'
 import { ANSWERED, type Exchange, type Outcome, type Run } from '../exchange.ts'
 import { refusals } from '../refusals.ts'
 import type { Tools } from '../steps/step.ts'
+import { tellLate } from './failure.ts'
 import type { Method } from './method.ts'
 import { method } from './methods.ts'
 
@@ -19,7 +20,16 @@ export function identification(authentication: Authentication, api: Api, tools: 
   const groups = authentication.groups.map(group => group.map(methodOf))
   const [first] = groups
   if (groups.length === 1 && first!.length === 1) return first![0]!.run
-  return x => any(x, groups, authentication.base)
+  const { base } = authentication
+  if (groups.length === 1) return x => any(x, groups, base)
+  return async x => {
+    x.failures = 'later'
+    const outcome = await any(x, groups, base)
+    // Who has been let in after all has failed at nothing.
+    if (outcome === undefined) x.failures = 'at once'
+    else tellLate(x, tools.events)
+    return outcome
+  }
 }
 
 async function any(x: Exchange, groups: readonly (readonly Method[])[], base: SchemeKind | null): Promise<Outcome> {

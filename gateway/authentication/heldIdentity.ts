@@ -2,20 +2,20 @@ import type { Key } from '../../config/shape/key.ts'
 import type { KeyRecord, Session } from '../keys/keys.ts'
 import type { Document } from '../store/store.ts'
 import type { Identity } from './identities.ts'
-import { areSame, identityId, newKey, policiesOf, stamped, touchAt, withToken } from './identityKeys.ts'
+import { areSame, endOf, identityId, newKey, policiesOf, stamped, touchAt, withToken } from './identityKeys.ts'
 import type { Kept } from './writeIdentities.ts'
 
 /** Names above this length are remembered by their hash. */
 const LONG_NAME = 256
-/** A session whose policies stay the same is written at most so often, milliseconds. */
+/** A session whose policies stay the same, and whose end hardly moves, is written at most so often, milliseconds. */
 export const AGAIN_MS = 60_000
+/** One whose end as it is stored is near, or behind by so much, is written at most so often, milliseconds. */
+const SOON_MS = 1_000
 
 /** A session in memory. */
 export interface Held extends Kept {
   /** In memory. */
   readonly name: string
-  /** The store was away when it was asked for. */
-  readonly isUnread: boolean
   /** Null: not applied yet. */
   session: Session | null
   /** Of the policies that were applied. */
@@ -39,7 +39,6 @@ export function heldOf(name: string, id: string, org: string, document: Document
     name,
     id,
     org,
-    isUnread: false,
     record: document?.body ?? null,
     stored,
     rev: document?.rev ?? 0,
@@ -72,12 +71,22 @@ export function keyFor(
   policies: readonly string[] | null,
   now: number
 ): { key: Key; isDue: boolean } {
-  const { record, stored, writtenAt } = held
+  const { record } = held
   // Somebody's key is as somebody wrote it: the token's policies count for this caller, and are not stored.
   if (!isOwn(held)) return { key: withToken(record!.key, policies, 0), isDue: false }
   const key = record === null ? newKey(identity, policies ?? [], now) : withToken(record.key, policies, identity.until)
-  if (record !== null && key === stored && now < touchAt(key, AGAIN_MS)) return { key, isDue: false }
-  const isKnown = record !== null && stored !== null && areSame(policiesOf(stored), policiesOf(key))
-  if (isKnown && now < writtenAt + AGAIN_MS) return { key, isDue: false }
+  if (now < dueAt(held, key)) return { key, isDue: false }
   return { key: stamped(key, identity.lifetime, now), isDue: true }
+}
+
+/** From when on the key of a session is written, as far as it differs from what is stored, or is to be kept alive. */
+export function dueAt({ stored, writtenAt }: Pick<Held, 'stored' | 'writtenAt'>, key: Key): number {
+  if (stored === null || !areSame(policiesOf(stored), policiesOf(key))) return 0
+  if (key === stored) return touchAt(key, AGAIN_MS)
+  const usual = writtenAt + AGAIN_MS
+  const before = endOf(stored)
+  const end = endOf(key)
+  if (end <= before) return usual
+  const soonest = writtenAt + SOON_MS
+  return end >= before + AGAIN_MS ? soonest : Math.min(usual, Math.max(soonest, before - AGAIN_MS))
 }

@@ -16,6 +16,14 @@ export interface Identity {
   readonly lifetime: Authentication['lifetime']
 }
 
+/** How it stands now with the caller of a session that was made before. */
+export interface Standing {
+  /** Its key is in the store. */
+  readonly isKept: boolean
+  /** With the policies that it was made with it would be the same session, and nobody has switched it off. */
+  readonly isSame: boolean
+}
+
 /**
  * Sessions of callers who have no key of ours but a token of somebody else's (semantics §6.6, §6.8). A session is a key
  * with the id md5(name) in hexadecimal, kept in the store, so that whoever manages keys finds, limits and switches off such
@@ -23,11 +31,12 @@ export interface Identity {
  * it is never written here.
  */
 export interface Identities {
-  /** A session of this name is kept already, as far as anybody can tell. */
+  /** A session of this name is kept already. @throws Unavailable (or rejects with it) */
   isKept(org: string, name: string): boolean | Promise<boolean>
   /**
    * The session of a caller, made or brought up to date; a refusal where its policies cannot be applied.
-   * A promise only where the store must be waited for. @throws Unavailable (or rejects with it)
+   * A promise only where the store must be waited for. One that is in no memory while the store is away is not made: it
+   * might be switched off. @throws Unavailable (or rejects with it)
    */
   session(identity: Identity): Session | Refusal | Promise<Session | Refusal>
   close(): void | Promise<void>

@@ -70,13 +70,16 @@ const OWN: ReadonlySet<string> = new Set<keyof Key>([
   'session_lifetime'
 ])
 
+/** What is stored may be behind the session in use by so much. */
+const BEHIND_MS = 60_000
+
 /**
  * Whether a stored key is a caller's session that nobody needs any longer: without a lifetime its tokens have ended, else
- * that has passed. What somebody has changed (limits, switched off) stays until somebody deletes it.
+ * that has passed, for a minute. What somebody has changed (limits, switched off) stays until somebody deletes it.
  */
 export function isOver({ isIdentity, key }: KeyRecord, now: number): boolean {
   if (isIdentity !== true || Object.keys(key).some(member => !OWN.has(member))) return false
-  return now >= ((key.session_lifetime ?? 0) > 0 ? goneAt(key, key.last_updated) : endOf(key))
+  return now >= ((key.session_lifetime ?? 0) > 0 ? goneAt(key, key.last_updated) : endOf(key)) + BEHIND_MS
 }
 
 export function policiesOf({ apply_policies }: Key): readonly string[] {

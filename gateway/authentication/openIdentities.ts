@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Key } from '../../config/shape/key.ts'
 import type { Clock, Log } from '../../config/world.ts'
 import { anyId, type Changes } from '../changes/changes.ts'
@@ -8,8 +9,8 @@ import { Recent } from '../keys/recent.ts'
 import { customId } from '../keys/token.ts'
 import { type Refusal, refusal } from '../refusals.ts'
 import { type Document, type Store, Unavailable } from '../store/store.ts'
-import { AGAIN_MS, type Held, heldOf, isOwn, keyFor, nameOf, policiesFor } from './heldIdentity.ts'
-import type { Identities, Identity } from './identities.ts'
+import { AGAIN_MS, dueAt, type Held, heldOf, isOwn, keyFor, nameOf, policiesFor } from './heldIdentity.ts'
+import type { Identities, Identity, Standing } from './identities.ts'
 import { areSame, endOf, identityId, policiesOf, touchAt } from './identityKeys.ts'
 import { policyRefusals } from './jwt/policies.ts'
 import { SweepIdentities } from './sweepIdentities.ts'
@@ -28,8 +29,8 @@ export interface IdentitiesGiven {
 
 /** Look-ups that wait for the store at once. */
 const MOST_WAITING = 1_000
-/** For so long the store is not asked again for a session that it could not tell. */
-const AWAY_MS = 1_000
+/** After so long a session that could not be queued is tried again. */
+const FULL_MS = 1_000
 
 const unnamed = refusal('identity_unnamed', 403, 'no suitable claims for user ID were found')
 
@@ -39,6 +40,22 @@ interface Wait {
   readonly answer: Promise<Held>
   /** The document changed meanwhile: what comes is not remembered. */
   isVoid: boolean
+}
+
+/** What a session was made of, for those who hold it for as long as a connection lasts. */
+interface Origin {
+  readonly key: Key
+  /** Null: those that its key has. */
+  readonly policies: readonly string[] | null
+  readonly ask: (session: Session, origin: Origin) => Promise<Standing>
+}
+
+const origins = new WeakMap<Session, Origin>()
+
+/** Null: no `Identities` made this session. @throws Unavailable (rejects with it) */
+export function standingOf(session: Session): Promise<Standing> | null {
+  const origin = origins.get(session)
+  return origin === undefined ? null : origin.ask(session, origin)
 }
 
 export function openIdentities(given: IdentitiesGiven): Identities {
@@ -79,22 +96,15 @@ class OpenIdentities implements Identities {
 
   isKept(org: string, name: string): boolean | Promise<boolean> {
     const held = this.#known.get(nameOf(org, name))
-    if (held !== undefined && !held.isUnread) return held.record !== null
-    const isThere = (document: Document | null) => document !== null
-    try {
-      const found = this.#given.store.get('key', customId(org, identityId(name)))
-      return found instanceof Promise ? found.then(isThere).catch(notKept) : isThere(found)
-    } catch (cause) {
-      return notKept(cause)
-    }
+    if (held !== undefined) return held.record !== null
+    const found = this.#given.store.get('key', customId(org, identityId(name)))
+    return found instanceof Promise ? found.then(isThere) : isThere(found)
   }
 
   session(identity: Identity): Session | Refusal | Promise<Session | Refusal> {
     const name = nameOf(identity.org, identity.name)
     const held = this.#known.get(name)
-    if (held === undefined || (held.isUnread && this.#given.clock.now() >= held.dueMs))
-      return this.#look(name, identity)
-    return this.#current(held, identity)
+    return held === undefined ? this.#look(name, identity) : this.#current(held, identity)
   }
 
   async close(): Promise<void> {
@@ -125,14 +135,8 @@ class OpenIdentities implements Identities {
     const { store } = this.#given
     const { org } = identity
     const id = customId(org, identityId(identity.name))
-    if (this.#waits.size >= MOST_WAITING) return this.#current(this.#unread(name, id, org), identity)
-    let found: Document<KeyRecord> | null | Promise<Document<KeyRecord> | null>
-    try {
-      found = store.get<KeyRecord>('key', id)
-    } catch (cause) {
-      if (!(cause instanceof Unavailable)) throw cause
-      return this.#current(this.#unread(name, id, org), identity)
-    }
+    if (this.#waits.size >= MOST_WAITING) throw new Unavailable('too many look-ups of callers wait for the store')
+    const found = store.get<KeyRecord>('key', id)
     if (!(found instanceof Promise)) return this.#current(this.#remember(heldOf(name, id, org, found)), identity)
     const end = () => {
       if (this.#waits.get(name) === wait) this.#waits.delete(name)
@@ -145,8 +149,7 @@ class OpenIdentities implements Identities {
       },
       cause => {
         end()
-        if (!(cause instanceof Unavailable)) throw cause
-        return this.#unread(name, id, org)
+        throw cause
       }
     )
     const wait: Wait = { id, answer, isVoid: false }
@@ -160,12 +163,6 @@ class OpenIdentities implements Identities {
     return held
   }
 
-  /** Nobody can say whether it is kept: it is made for now. */
-  #unread(name: string, id: string, org: string): Held {
-    const dueMs = this.#given.clock.now() + AWAY_MS
-    return this.#remember({ ...heldOf(name, id, org, null), isUnread: true, dueMs })
-  }
-
   /** @param policies as `policiesFor` tells */
   #renew(
     held: Held,
@@ -174,10 +171,7 @@ class OpenIdentities implements Identities {
   ): Session | Refusal | Promise<Session | Refusal> {
     const { clock, keys, policies: ofAll } = this.#given
     const now = clock.now()
-    if (held.record === null && policies === null) {
-      if (held.isUnread) throw new Unavailable('a session cannot be looked up')
-      return policyRefusals.noPolicyFound
-    }
+    if (held.record === null && policies === null) return policyRefusals.noPolicyFound
     const { epoch } = ofAll
     const { key, isDue } = keyFor(held, identity, policies, now)
     const applied = keys.applied(identity.org, key)
@@ -197,6 +191,8 @@ class OpenIdentities implements Identities {
     // The policies alone would decide (semantics §4.6): who switches a caller off means this caller.
     const made = isOurs && key.is_inactive === true ? { ...applied.key, is_inactive: true } : applied.key
     const session = keys.session(held.id, identity.org, made, key.last_updated, isOurs)
+    const isAsWritten = !isOurs && areSame(policiesOf(key), policiesOf(held.record!.key))
+    origins.set(session, { key, policies: isAsWritten ? null : policiesOf(key), ask: this.#standing })
     if (!isOurs && now >= session.goneMs) {
       // Somebody's key counts as deleted: the session takes its place.
       held.record = null
@@ -207,11 +203,30 @@ class OpenIdentities implements Identities {
     held.policies = policiesOf(key)
     held.untilMs = isOurs ? endOf(key) : Number.POSITIVE_INFINITY
     if (!isOurs) held.dueMs = session.goneMs
-    if (!isOurs || held.isUnread) return session
+    if (!isOurs) return session
     held.record = { name: identityId(identity.name), generated: false, isIdentity: true, key }
-    if (isDue) held.dueMs = this.#writing.queue(held) ? touchAt(key, AGAIN_MS) : now + AWAY_MS
-    else held.dueMs = key === held.stored ? touchAt(key, AGAIN_MS) : held.writtenAt + AGAIN_MS
+    if (isDue) held.dueMs = this.#writing.queue(held) ? touchAt(key, AGAIN_MS) : now + FULL_MS
+    else held.dueMs = dueAt(held, key)
     return session
+  }
+
+  readonly #standing = async (session: Session, origin: Origin): Promise<Standing> => {
+    const { store, keys } = this.#given
+    const { hash, orgId } = session
+    const isIdentity = session.proof === 'identity'
+    const document = await store.get<KeyRecord>('key', hash)
+    const isKept = document !== null && document.org === orgId && (document.body.isIdentity === true) === isIdentity
+    const key = isKept ? document.body.key : origin.key
+    if (isIdentity && key.is_inactive === true) return { isKept, isSame: false }
+    const { policies } = origin
+    const applied = await keys.applied(orgId, policies === null ? key : { ...key, apply_policies: [...policies] })
+    const isSame = 'key' in applied && isDeepStrictEqual(whatCounts(applied.key), whatCounts(session.key))
+    return { isKept, isSame }
+
+    /** Each token of a caller prolongs its session, and whoever was first has made it. */
+    function whatCounts(given: Key): Key {
+      return isIdentity ? { ...given, date_created: '', expires: 0, last_updated: '', session_lifetime: 0 } : given
+    }
   }
 
   /** Why policies cannot be applied (semantics §6.2, §6.6). */
@@ -244,8 +259,6 @@ class OpenIdentities implements Identities {
   }
 }
 
-/** @throws what is no sign that the store is away */
-function notKept(cause: unknown): boolean {
-  if (cause instanceof Unavailable) return false
-  throw cause
+function isThere(document: Document | null): boolean {
+  return document !== null
 }

@@ -1,4 +1,5 @@
 import { createHash, createPrivateKey, createPublicKey, X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import type { Clock, Log } from '../../config/world.ts'
 import type { Changes } from '../changes/changes.ts'
@@ -29,6 +30,8 @@ export function openCertificates({ store, changes, vault, clock, log }: Certific
   const files = new Set<string>()
   const asked = new Recent<Certificate>(REMEMBERED)
   const listeners = new Set<() => void>()
+  /** What the log was told of those that cannot be read, by id. */
+  const told = new Map<string, string>()
   /** Raised by every change: what was read before it may be old. */
   let epoch = 0
   const cancels = new Set<() => void>()
@@ -57,15 +60,17 @@ export function openCertificates({ store, changes, vault, clock, log }: Certific
       // A change came meanwhile, and with it a newer reading.
       if (!isFile(id) && before !== epoch && held.get(id)) return null
       if (held.has(id)) held.set(id, certificate)
+      told.delete(id)
       return null
     } catch (cause) {
       if (cause instanceof Unavailable) {
         cancels.add(clock.after(AGAIN_MS, () => held.has(id) && void read(id).then(tell)))
         return null
       }
-      const fault = `${id}: ${(cause as Error).message}`
-      log.error('a certificate cannot be used', { certificate: id, cause: (cause as Error).message })
-      return fault
+      const { message } = cause as Error
+      if (told.get(id) !== message) log.error('a certificate cannot be used', { certificate: id, cause: message })
+      told.set(id, message)
+      return `${id}: ${message}`
     }
   }
 
@@ -80,22 +85,7 @@ export function openCertificates({ store, changes, vault, clock, log }: Certific
   }
 
   async function fromFile(path: string): Promise<Certificate> {
-    const text = await readFile(path, 'latin1')
-    if (text.length > LARGEST_FILE) throw new Error('is too large')
-    const blocks = text.match(/-----BEGIN ([A-Z0-9 ]+)-----[\s\S]*?-----END \1-----/g) ?? []
-    const isPrivate = (block: string) => /^-----BEGIN [A-Z ]*PRIVATE KEY/.test(block)
-    const privateKeys = blocks.filter(isPrivate)
-    if (privateKeys.length > 1) throw new Error('has several private keys')
-    const pem = blocks.filter(block => /^-----BEGIN (?:X509 )?CERTIFICATE|^-----BEGIN (?:RSA )?PUBLIC KEY/.test(block))
-    if (pem.length === 0) throw new Error('holds no certificate and no public key')
-    const read = certificateOf(path, '', `${pem.join('\n')}\n`, privateKeys[0] ?? null)
-    if (
-      read.privateKey !== null &&
-      read.chain.length > 0 &&
-      !read.chain[0]!.checkPrivateKey(createPrivateKey(read.privateKey))
-    )
-      throw new Error('has a private key that does not belong to its first certificate')
-    return read
+    return certificateOfFile(path, await readFile(path, 'latin1'))
   }
 
   /** An id is found in one organisation; files belong to nobody. */
@@ -125,7 +115,10 @@ export function openCertificates({ store, changes, vault, clock, log }: Certific
       for (const id of wanted) if (isFile(id)) files.add(id)
       const all = new Set([...owners.values()].flat())
       const left = [...held.keys()].filter(id => !all.has(id))
-      for (const id of left) held.delete(id)
+      for (const id of left) {
+        held.delete(id)
+        told.delete(id)
+      }
       for (const id of files) if (!all.has(id)) files.delete(id)
       const added = wanted.filter(id => !held.has(id))
       for (const id of added) held.set(id, null)
@@ -148,6 +141,39 @@ export function openCertificates({ store, changes, vault, clock, log }: Certific
     }
   }
 }
+
+/** Why a PEM file cannot be used, in words; null: it can. */
+export function faultOfFile(path: string): string | null {
+  try {
+    certificateOfFile(path, readFileSync(path, 'latin1'))
+    return null
+  } catch (cause) {
+    return (cause as Error).message
+  }
+}
+
+/** @throws Error */
+function certificateOfFile(path: string, text: string): Certificate {
+  if (text.length > LARGEST_FILE) throw new Error('is too large')
+  const blocks = text.match(/-----BEGIN ([A-Z0-9 ]+)-----[\s\S]*?-----END \1-----/g) ?? []
+  const isPrivate = (block: string) => /^-----BEGIN [A-Z ]*PRIVATE KEY/.test(block)
+  const privateKeys = blocks.filter(isPrivate)
+  if (privateKeys.length > 1) throw new Error('has several private keys')
+  if (privateKeys.some(block => ENCRYPTED.test(block))) throw new Error('has a private key that is encrypted')
+  const pem = blocks.filter(block => /^-----BEGIN (?:X509 )?CERTIFICATE|^-----BEGIN (?:RSA )?PUBLIC KEY/.test(block))
+  if (pem.length === 0) throw new Error('holds no certificate and no public key')
+  const read = certificateOf(path, '', `${pem.join('\n')}\n`, privateKeys[0] ?? null)
+  if (
+    read.privateKey !== null &&
+    read.chain.length > 0 &&
+    !read.chain[0]!.checkPrivateKey(createPrivateKey(read.privateKey))
+  )
+    throw new Error('has a private key that does not belong to its first certificate')
+  return read
+}
+
+/** PKCS#8, and the older form (RFC 1421 §4.6.1.1). */
+const ENCRYPTED = /^-----BEGIN ENCRYPTED |^Proc-Type: 4,ENCRYPTED/m
 
 /** @throws Error when it cannot be read */
 export function certificateOf(id: string, org: string, pem: string, privateKey: string | null): Certificate {

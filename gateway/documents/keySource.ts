@@ -1,5 +1,6 @@
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import type { Report } from '../../config/report.ts'
+import { isLinkLocal } from '../../streams/linkLocal.ts'
 import type { Family, KeySource } from '../api.ts'
 
 /** Where the keys of signatures come from, as a scheme names it; weak keys, and such as everybody knows, are faults. */
@@ -10,6 +11,7 @@ export function checkAddress(url: string, fault: (message: string) => void): voi
   const parsed = HTTP.test(url) ? URL.parse(url) : null
   if (parsed === null) fault('must be an http or https address')
   else if (parsed.username !== '' || parsed.password !== '') fault('may not hold a user or password')
+  else if (isLinkLocal(parsed.hostname)) fault('is a link-local address')
 }
 
 /** RFC 4648 §4: padded. */

@@ -2,6 +2,7 @@ import { createHmac, createSecretKey, randomBytes } from 'node:crypto'
 import { Recent } from '../keys/recent.ts'
 import { NOBODYS } from './hashes.ts'
 import { isTooLong, type Passwords, passwords } from './passwords.ts'
+import type { Refused } from './waiting.ts'
 
 /** What a caller of an API says, and what is stored of it. */
 export interface Claimed {
@@ -18,8 +19,14 @@ export interface Claimed {
   readonly rememberMs: number
 }
 
-/** `too many`: of this address or user name wait already; `full`: of all. */
-export type Verdict = 'right' | 'wrong' | 'too many' | 'full'
+export type Verdict = 'right' | 'wrong' | Refused
+
+/** Credentials that are being hashed. */
+interface Under {
+  /** Of who came first. */
+  readonly address: string
+  readonly verdict: Promise<Verdict>
+}
 
 const RIGHT = 20_000
 const WRONG = 10_000
@@ -36,7 +43,7 @@ export class Credentials {
   /** When they were verified, milliseconds since the epoch. */
   readonly #right = new Recent<number>(RIGHT)
   readonly #wrong = new Recent<number>(WRONG)
-  readonly #under = new Map<string, Promise<Verdict>>()
+  readonly #under = new Map<string, Under>()
 
   constructor(hashing: Pick<Passwords, 'check'>) {
     this.#passwords = hashing
@@ -44,25 +51,32 @@ export class Credentials {
 
   /** A promise only where a hash must be made; the same credentials meanwhile wait for the same one. */
   check(claimed: Claimed): Verdict | Promise<Verdict> {
-    const { org, user, password, stored, address, at, rememberMs } = claimed
+    const { password, stored, address, at, rememberMs } = claimed
     if (isTooLong(password)) return 'wrong'
     const print = this.#print(claimed)
     if (rememberMs > 0 && isWithin(this.#right.get(print), at, rememberMs)) return 'right'
     if (isWithin(this.#wrong.get(print), at, WRONG_MS)) return 'wrong'
     const under = this.#under.get(print)
-    if (under !== undefined) return under
-    const asked = this.#passwords.check(password, stored || NOBODYS, { address, user: `${org}\0${user}` })
+    if (under !== undefined) return under.address === address ? under.verdict : this.#beside(under, claimed)
+    const asked = this.#passwords.check(password, stored || NOBODYS, { address, at })
     if (!(asked instanceof Promise)) return asked
     const verdict = asked
       .then((fits): Verdict => {
+        if (typeof fits === 'string') return fits
         const isRight = fits && stored !== ''
         const remembered = isRight ? this.#right : this.#wrong
         remembered.set(print, at)
         return isRight ? 'right' : 'wrong'
       })
       .finally(() => this.#under.delete(print))
-    this.#under.set(print, verdict)
+    this.#under.set(print, { address, verdict })
     return verdict
+  }
+
+  /** The same credentials from two addresses: if the other one is turned away, that says nothing about this one. */
+  async #beside({ verdict }: Under, claimed: Claimed): Promise<Verdict> {
+    const told = await verdict
+    return told === 'right' || told === 'wrong' ? told : this.check(claimed)
   }
 
   #print({ org, user, stored, password }: Claimed): string {

@@ -20,7 +20,10 @@ const COST = 10
 /** A hash from elsewhere that asks for more would hold the thread up for seconds. */
 const MOST_COST = 14
 
-/** Of a password that nobody knows: who has no hash is held against this one, so that an answer tells nothing by its time. */
+/**
+ * Of a password that nobody knows: who has no hash is held against this one, and takes the time of a user whose hash is of
+ * the usual type and cost. Users of argon2id, or with hashes from elsewhere, take another.
+ */
 export const NOBODYS = '$2b$10$9UnzbyqK45uYEudD1.TNBO718ZdK7My9blSN7rJRY42YWDVeTupca'
 
 /** Why a password cannot be hashed so; null: it can. */

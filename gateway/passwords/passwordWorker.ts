@@ -1,5 +1,5 @@
 import { readlinkSync } from 'node:fs'
-import { constants, setPriority } from 'node:os'
+import { constants, getPriority, setPriority } from 'node:os'
 import { basename } from 'node:path'
 import { parentPort } from 'node:worker_threads'
 import { fits, type HashType, hashed } from './hashes.ts'
@@ -14,9 +14,12 @@ export type Answer = string | boolean | null
 function giveWay(): void {
   if (process.platform !== 'linux') return
   try {
-    // `<pid>/task/<tid>`. Below normal and not lowest: on a core that is never idle, lowest would take seconds a password.
+    // `<pid>/task/<tid>`. Below the process's own and not lowest: on a core that is never idle, lowest would take seconds a
+    // password.
     const thread = Number(basename(readlinkSync('/proc/thread-self')))
-    if (Number.isInteger(thread)) setPriority(thread, constants.priority.PRIORITY_BELOW_NORMAL)
+    const { PRIORITY_BELOW_NORMAL, PRIORITY_LOW } = constants.priority
+    if (Number.isInteger(thread))
+      setPriority(thread, Math.min(getPriority(thread) + PRIORITY_BELOW_NORMAL, PRIORITY_LOW))
   } catch {
     // No /proc, or not allowed: the work is the same.
   }

@@ -2,12 +2,13 @@ import { Worker } from 'node:worker_threads'
 import { Unavailable } from '../store/store.ts'
 import { type HashType, LONGEST_PASSWORD, passwordFault } from './hashes.ts'
 import type { Answer, Ask } from './passwordWorker.ts'
-import { type Asker, Waiting } from './waiting.ts'
+import { type Asker, type Refused, Waiting } from './waiting.ts'
 
 interface Job {
   readonly ask: Ask
   readonly asker: Asker | null
-  readonly resolve: (value: Answer) => void
+  /** Also with why it was turned away while it waited, which is callers' alone. */
+  readonly resolve: (value: Answer | Refused) => void
   readonly reject: (cause: Error) => void
   /** Threads that ended with it. */
   ended: number
@@ -22,7 +23,7 @@ const MOST_ENDED = 2
  */
 export class Passwords {
   readonly #start: () => Worker
-  readonly #waiting = new Waiting<Job>()
+  readonly #waiting = new Waiting<Job>(({ resolve }, refused) => resolve(refused))
   #worker: Worker | null = null
   #under: Job | null = null
 
@@ -46,9 +47,15 @@ export class Passwords {
   }
 
   /** For callers of APIs. Rejects with Unavailable when the threads die of it. */
-  check(text: string, hash: string, asker: Asker): Promise<boolean> | 'too many' | 'full' {
+  check(text: string, hash: string, asker: Asker): Promise<boolean | Refused> | Refused {
     const asked = this.#ask({ text, hash }, asker)
-    return asked instanceof Promise ? asked.then(value => value === true) : asked
+    if (!(asked instanceof Promise)) return asked
+    return asked.then(value => (value === 'too many' || value === 'full' ? value : value === true))
+  }
+
+  /** A caller's password was wrong, remembered or not: what else comes from there has less room. */
+  failed(asker: Asker): void {
+    this.#waiting.failed(asker)
   }
 
   #own(ask: Ask): Promise<Answer> {
@@ -57,7 +64,7 @@ export class Passwords {
     return asked
   }
 
-  #ask(ask: Ask, asker: Asker | null): Promise<Answer> | 'too many' | 'full' {
+  #ask(ask: Ask, asker: Asker | null): Promise<Answer> | Refused {
     const { promise, resolve, reject } = Promise.withResolvers<Answer>()
     const added = this.#waiting.add({ ask, asker, resolve, reject, ended: 0 }, asker)
     if (added !== 'added') return added

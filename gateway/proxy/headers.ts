@@ -27,7 +27,12 @@ const OURS_UP = new Set([
   'x-request-id',
   // RFC 9440: believed from trusted proxies alone.
   'client-cert',
-  'client-cert-chain'
+  'client-cert-chain',
+  // Upstreams whose variables know no hyphens take these for the same.
+  'client_cert',
+  'client_cert_chain',
+  'client_cert-chain',
+  'client-cert_chain'
 ])
 
 /**
@@ -148,7 +153,7 @@ export function responsePairs(x: Exchange, status: number, raw: readonly string[
 
 /** Fields that no trailer section may carry (RFC 9110 §6.5.1): framing, routing, authentication, content. */
 const NO_TRAILER =
-  /^(?:transfer-encoding|content-length|host|trailer|te|connection|keep-alive|upgrade|authorization|proxy-.*|www-authenticate|set-cookie|cookie|client-cert|client-cert-chain|content-.*|cache-control|expires|age|date|location|vary|retry-after|max-forwards|expect|range|if-.*)$/i
+  /^(?:transfer-encoding|content-length|host|trailer|te|connection|keep-alive|upgrade|authorization|proxy-.*|www-authenticate|set-cookie|cookie|client[-_]cert|client[-_]cert[-_]chain|content-.*|cache-control|expires|age|date|location|vary|retry-after|max-forwards|expect|range|if-.*)$/i
 
 export function trailerPairs(raw: readonly string[]): string[] {
   const pairs: string[] = []

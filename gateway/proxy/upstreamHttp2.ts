@@ -13,6 +13,7 @@ export interface Http2Options {
 
 /** How often connections are looked at. */
 const SWEEP_MS = 1_000
+const CLOSES = 'the gateway closes its upstream connections'
 
 /**
  * HTTP/2 (RFC 9113) to https targets that want it and speak it; everything else goes to `http1`. A target that chooses
@@ -34,6 +35,7 @@ export function upstreamHttp2(
     const { target } = flight.request
     const tls = target.tls!
     const { way } = tls
+    if (closed) return flight.faultSoon(new UpstreamFault('connect', 'no', new Error(CLOSES)))
     if (way.fault !== null) return flight.faultSoon(new UpstreamFault('tls', 'unsent', way.fault))
     let found = pools.get(way.key)
     if (found === undefined) {
@@ -77,13 +79,13 @@ export function upstreamHttp2(
       const { tls } = request.target
       if (tls === null || !tls.http2) return http1.send(request, listener)
       let fields: string[] = []
-      let refused: unknown = closed ? new Error('the gateway closes its upstream connections') : null
+      let refused: unknown = closed ? new Error(CLOSES) : null
       try {
         fields = requestFields(request)
       } catch (error) {
         refused ??= error
       }
-      const flight = new Http2Flight(request, listener, fields)
+      const flight = new Http2Flight(request, listener, fields, dispatch)
       if (refused === null) dispatch(flight)
       else flight.faultSoon(new UpstreamFault(closed ? 'connect' : 'garbage', 'no', refused))
       return flight

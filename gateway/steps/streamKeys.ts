@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../config/world.ts'
 import type { Call } from '../../streams/call.ts'
 import type { Streams } from '../../streams/streams.ts'
+import { standingOf } from '../authentication/openIdentities.ts'
 import { anyId, type Changes } from '../changes/changes.ts'
 import type { Keys, Session } from '../keys/keys.ts'
 import type { Policies } from '../keys/policies.ts'
@@ -23,16 +24,18 @@ const SLICE = 500
 
 /** Holds the keys of long connections against what is written meanwhile. The answer ends it. */
 export function streamKeys({ streams, keys, policies, changes, clock }: StreamKeysTools): () => void {
-  /** Keys that were written since the last look; null: any may have changed. */
-  let written: Set<string> | null = new Set()
+  /** Keys that were written since the last look. */
+  let written = new Set<string>()
+  /** Any may have changed, or its policies have. */
+  let mayBeAny = false
   let epoch = policies.epoch
   let cancel = clock.after(SWEEP_MS, sweep)
   let isOver = false
   const stop = changes.listen(all => {
-    if (all === null) written = null
+    if (all === null) mayBeAny = true
     for (const { kind, id } of all ?? []) {
-      if (kind === 'policy' || id === anyId) written = null
-      else if (kind === 'key') written?.add(id)
+      if (kind === 'policy' || id === anyId) mayBeAny = true
+      else if (kind === 'key') written.add(id)
     }
   })
 
@@ -43,8 +46,9 @@ export function streamKeys({ streams, keys, policies, changes, clock }: StreamKe
   }
 
   async function look(): Promise<void> {
-    const isAny = written === null || epoch !== policies.epoch
-    const those = written ?? new Set()
+    const isAny = mayBeAny || epoch !== policies.epoch
+    const those = written
+    mayBeAny = false
     written = new Set()
     epoch = policies.epoch
     const ended = new Set<Call>()
@@ -60,24 +64,23 @@ export function streamKeys({ streams, keys, policies, changes, clock }: StreamKe
     if (ended.size > 0) streams.end(call => ended.has(call), 'key')
   }
 
-  /** @param isWritten its document was; the session of a caller whose token was just seen may not be kept yet */
+  /**
+   * @param isWritten its document was; the session of a caller whose token was just seen may not be kept yet. Tokens of one
+   * caller do not end each other's connections: each goes on with what its own has brought.
+   */
   async function isChanged(key: Session, isWritten: boolean): Promise<boolean> {
     try {
+      const standing = await standingOf(key)
+      if (standing !== null) return !standing.isSame || (!standing.isKept && (isWritten || key.proof !== 'identity'))
       const now = await keys.again(key)
-      if (now === null && key.proof === 'identity') return isWritten
-      return now === null || now.inactive || (now !== key && whatCounts(now) !== whatCounts(key))
+      return now === null || now.inactive || (now !== key && JSON.stringify(now.key) !== JSON.stringify(key.key))
     } catch (cause) {
       if (!(cause instanceof Unavailable)) throw cause
       // Nobody can say now: the next look will.
-      written?.add(key.hash)
+      if (isWritten) written.add(key.hash)
+      else mayBeAny = true
       return false
     }
-  }
-
-  /** A newer token of a caller prolongs its session and changes nothing of what it may do. */
-  function whatCounts({ key, proof }: Session): string {
-    if (proof !== 'identity') return JSON.stringify(key)
-    return JSON.stringify({ ...key, expires: 0, last_updated: '', session_lifetime: 0 })
   }
 
   return () => {

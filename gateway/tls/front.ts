@@ -15,6 +15,8 @@ export interface FrontGiven {
   readonly options: ServerOptions
   /** As `write_timeout`. */
   readonly writeMs: number
+  /** As `read_timeout`, of a head. */
+  readonly headMs: number
   readonly clock: Clock
   readonly log: Log
   readonly who: (socket: Socket) => Pick<Peer, 'address' | 'trusted'>
@@ -35,12 +37,13 @@ export interface Front {
   destroy(): void
 }
 
-/** How often connections of HTTP/2 are looked at, and for how long they may be without a request. */
+/** How often connections of HTTP/2 are looked at, at least, and for how long they may be without a request. */
 const SWEEP_MS = 5_000
 const IDLE_MS = 72_000
 
 export function front(given: FrontGiven): Front {
   const { tls, clock, log } = given
+  const sweepMs = Math.max(100, Math.min(SWEEP_MS, given.headMs / 4))
   /** By the other end's address and port. */
   const handshakes = new Map<string, Socket>()
   const carriages = new Set<Carriage>()
@@ -105,13 +108,13 @@ export function front(given: FrontGiven): Front {
     carriages.add(carriage)
     if (isClosed) carriage.end()
     else if (isEnding) carriage.announceEnd()
-    cancelSweep ??= clock.after(SWEEP_MS, sweep)
+    cancelSweep ??= clock.after(sweepMs, sweep)
   }
 
   function sweep(): void {
     const now = clock.now()
-    for (const carriage of carriages) carriage.sweep(now, IDLE_MS)
-    cancelSweep = carriages.size === 0 ? null : clock.after(SWEEP_MS, sweep)
+    for (const carriage of carriages) carriage.sweep(now, IDLE_MS, given.headMs)
+    cancelSweep = carriages.size === 0 ? null : clock.after(sweepMs, sweep)
   }
 
   return {

@@ -3,15 +3,16 @@ import { createSecureContext, type SecureContext, type SecureContextOptions, typ
 import type { GatewaySettings } from '../../config/settings.ts'
 import type { Clock, Log } from '../../config/world.ts'
 import type { Api } from '../api.ts'
-import type { Apis } from '../apis.ts'
-import type { Certificate, Certificates } from '../certificates/certificates.ts'
-import { type Choice, checkKeys, choiceOf, type Shown } from './choice.ts'
+import type { ApiRow, Apis } from '../apis.ts'
+import { type Certificate, type Certificates, isFile } from '../certificates/certificates.ts'
+import { faultOfFile } from '../certificates/openCertificates.ts'
+import { type Choice, choiceOf, faultOf, type Shown } from './choice.ts'
 import type { Tickets } from './tickets.ts'
 
 export interface ListenerTlsGiven {
   readonly settings: GatewaySettings
   readonly certificates: Pick<Certificates, 'held' | 'onChange'>
-  readonly apis: Pick<Apis, 'all' | 'onChange'>
+  readonly apis: Pick<Apis, 'all' | 'rows' | 'onChange'>
   readonly tickets: Tickets
   /** Of the thread. Sessions with certificates are each thread's own: their tickets do not hold the whole chain. */
   readonly thread: number
@@ -44,11 +45,13 @@ const SESSIONS = 'svc-gateway'
 export function checkSettled({ http_server_options }: GatewaySettings, certificates: Pick<Certificates, 'held'>): void {
   const ids = http_server_options.ssl_certificates
   const at = 'gateway.http_server_options.ssl_certificates'
-  for (const id of ids)
-    if (certificates.held(id, null) === null) throw new Error(`the certificate ${id} cannot be read (${at})`)
-  const { first } = choiceOf({ ids, apis: [], certificates })
-  if (first === null) throw new Error(`no certificate has a private key (${at})`)
-  checkKeys(first)
+  for (const id of ids) {
+    if (certificates.held(id, null) !== null) continue
+    const cause = isFile(id) ? faultOfFile(id) : null
+    throw new Error(`the certificate ${id} cannot be read${cause === null ? '' : `: ${cause}`} (${at})`)
+  }
+  const fault = faultOf(choiceOf({ ids, apis: [], certificates }))
+  if (fault !== '') throw new Error(`${fault} (${at})`)
 }
 
 /** Some API, or the settings, look at the certificates of clients. */
@@ -68,14 +71,14 @@ function needsCertificate({ active, clientCertificates, authentication }: Api): 
 export function listenerTls(given: ListenerTlsGiven): ListenerTls {
   const { settings, certificates, apis, tickets, thread, clock, log } = given
   const { ssl_certificates: ids, min_version, enable_http2 } = settings.http_server_options
-  let choice: Choice = { first: null, of: () => null, faults: new Map() }
+  let choice: Choice = { first: null, of: () => null, faults: new Map(), owners: new Map() }
   let stale = true
   let asks = false
   let keys: Buffer = Buffer.alloc(0)
   /** Of the context that the server has now. */
   let shown: Shown = []
   let looked = Number.NEGATIVE_INFINITY
-  const contexts = new Map<Shown, SecureContext>()
+  const contexts = new Map<Certificate, SecureContext>()
   /** What the log was told, by certificate. */
   let told = new Map<string, string>()
   const change = () => {
@@ -98,11 +101,10 @@ export function listenerTls(given: ListenerTlsGiven): ListenerTls {
   }
 
   /** @throws Error that OpenSSL refuses it */
-  function contextOf(of: Shown): SecureContext {
+  function contextOf(of: Certificate): SecureContext {
     const known = contexts.get(of)
     if (known !== undefined) return known
-    checkKeys(of)
-    const context = createSecureContext(contextOptions(of))
+    const context = createSecureContext(contextOptions([of]))
     contexts.set(of, context)
     return context
   }
@@ -116,7 +118,7 @@ export function listenerTls(given: ListenerTlsGiven): ListenerTls {
   function look(): void {
     const now = clock.now()
     const all = apis.all()
-    const next = choiceOf({ ids, apis: all, certificates })
+    const next = choiceOf({ ids, apis: inOrder(apis.rows()), certificates, owners: choice.owners })
     const faults = new Map(next.faults)
     for (const certificate of held(all)) {
       const fault = outOfTime(certificate, now)
@@ -149,7 +151,7 @@ export function listenerTls(given: ListenerTlsGiven): ListenerTls {
         try {
           done(null, contextOf(of))
         } catch (cause) {
-          tell(of[0]!.id, `it cannot be used: ${(cause as Error).message}`)
+          tell(of.id, `it cannot be used: ${(cause as Error).message}`)
           done(null)
         }
       }
@@ -175,7 +177,6 @@ export function listenerTls(given: ListenerTlsGiven): ListenerTls {
       const { first } = choice
       if (first === null || isSame(first, shown)) return
       try {
-        checkKeys(first)
         server.setSecureContext(contextOptions(first))
         shown = first
       } catch (cause) {
@@ -194,6 +195,16 @@ const LOOK_MS = 60_000
 function outOfTime({ startsMs, expiresMs }: Certificate, now: number): string | null {
   if (now >= expiresMs) return 'it has expired'
   return now < startsMs ? 'it is not yet valid' : null
+}
+
+/** Those that came first, first: a later one can have no earlier creation. */
+function inOrder(rows: readonly ApiRow[]): Api[] {
+  const created = (row: ApiRow) => (row.sequence === 0 ? -1 : (row.created ?? Number.POSITIVE_INFINITY))
+  // Unlike a difference, it takes two that are infinite.
+  const compared = <T>(one: T, other: T) => (one < other ? -1 : one > other ? 1 : 0)
+  return [...rows]
+    .sort((one, other) => compared(created(one), created(other)) || compared(one.api.id, other.api.id))
+    .map(({ api }) => api)
 }
 
 function isSame(one: Shown, other: Shown): boolean {

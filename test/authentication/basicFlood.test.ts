@@ -59,25 +59,63 @@ t.test('a flood of one wrong password costs one hash', async t => {
   t.equal(made().length, 1)
 })
 
-t.test('many addresses at one user wait as one; all together have their bound, and then it is 503', async t => {
+t.test('twenty users who log in at once from one address all get in', async t => {
   const gw = await gateway(t, { settings, apis: [withBasic('a', 'svc://echo')] })
-  const asked: (() => void)[] = []
-  let full = false
+  const names = Array.from({ length: 20 }, (_, i) => `user${i}`)
+  for (const name of names) await user(gw, name, 'secret', ['a'])
+  const answers = await Promise.all(names.map(name => login(gw, '192.0.2.20', name, 'secret')))
+  t.same(new Set(answers.map(({ status }) => status)), new Set([200]))
+})
+
+t.test('who guesses a user\u2019s password does not shut that user out elsewhere', async t => {
+  const gw = await gateway(t, { settings, apis: [withBasic('a', 'svc://echo', { disableCaching: true })] })
+  await user(gw, 'victor', 'secret', ['a'])
+  let n = 0
+  let over = false
+  const told = new Map<number, number>()
+  const knock = async () => {
+    while (!over) {
+      const { status } = await login(gw, '192.0.2.31', 'victor', `wrong ${n++}`)
+      told.set(status, (told.get(status) ?? 0) + 1)
+      if (status === 429) await new Promise(resolve => setTimeout(resolve, 5))
+    }
+  }
+  const flood = Promise.all(Array.from({ length: 16 }, knock))
+  while ((told.get(429) ?? 0) < 10) await new Promise(resolve => setImmediate(resolve))
+  for (let i = 0; i < 5; i++) t.equal((await login(gw, '192.0.2.32', 'victor', 'secret')).status, 200)
+  over = true
+  await flood
+  t.same([...told.keys()].sort(), [401, 429])
+})
+
+t.test('remembered wrong passwords count as wrong ones', async t => {
+  const gw = await gateway(t, { settings, apis: [withBasic('a', 'svc://echo')] })
+  for (let i = 0; i < 5; i++) t.equal((await login(gw, '192.0.2.40', 'alice', 'outdated')).status, 401)
+  const from = async (address: string) => {
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, i) => login(gw, address, 'alice', `${address}${i}`))
+    )
+    return answers.filter(({ status }) => status === 429).length
+  }
+  t.equal(await from('192.0.2.40'), 4)
+  t.equal(await from('192.0.2.41'), 0, 'once five of them were wrong, three wait')
+})
+
+t.test('429 and 503, at once and after a while', async t => {
+  const gw = await gateway(t, { settings, apis: [withBasic('a', 'svc://echo')] })
+  let told: unknown
   // The queue itself is shown in passwords.test.ts.
-  t.intercept(passwords, 'check', {
-    value: () =>
-      full ? 'full' : asked.length < 4 ? new Promise<boolean>(resolve => asked.push(() => resolve(false))) : 'too many'
-  })
-  const first = Array.from({ length: 4 }, (_, i) => login(gw, `192.0.2.${i}`, 'alice', `wrong ${i}`))
-  while (asked.length < 4) await new Promise(resolve => setImmediate(resolve))
-  t.equal((await login(gw, '192.0.2.9', 'alice', 'wrong 9')).text, TOO_MANY)
-  full = true
-  const answer = await login(gw, '192.0.2.9', 'bobby', 'wrong')
-  t.same([answer.status, answer.text], [503, '{"error":"Service temporarily unavailable"}'])
-  t.equal(answer.headers['retry-after'], '1')
-  for (const end of asked) end()
-  t.same(
-    (await Promise.all(first)).map(({ status }) => status),
-    [401, 401, 401, 401]
-  )
+  t.intercept(passwords, 'check', { value: () => told })
+  const FULL = '{"error":"Service temporarily unavailable"}'
+  let n = 0
+  for (const [value, status, text] of [
+    ['too many', 429, TOO_MANY],
+    ['full', 503, FULL],
+    [Promise.resolve('too many'), 429, TOO_MANY],
+    [Promise.resolve('full'), 503, FULL]
+  ] as const) {
+    told = value
+    const answer = await login(gw, '192.0.2.9', 'bobby', `wrong ${n++}`)
+    t.same([answer.status, answer.text, answer.headers['retry-after']], [status, text, '1'])
+  }
 })

@@ -1,5 +1,7 @@
 import t from 'tap'
+import { handClock } from '../helpers/clock.ts'
 import { api, gateway, rights } from '../helpers/gateway.ts'
+import { eventsOf } from '../steps/ask.ts'
 import { basicly, user } from './withBasic.ts'
 import { jwtApi, policy, signed, TOKEN_SECRET } from './withTokens.ts'
 
@@ -192,4 +194,44 @@ t.test('a JWT and an access token stand beside each other', async t => {
   t.equal(await status({ ...token({}), 'X-Key': 'nobody' }), 200)
   t.equal(await status(token({ exp: 1 })), 401, 'as the last alternative says')
   t.equal(await status({}), 401)
+})
+
+t.test('AuthFailure tells once of a request that no alternative lets in, and never of one that is let in', async t => {
+  const clock = handClock()
+  const gw = await gateway(t, {
+    clock,
+    apis: (['either', 'pairs', 'open', 'both'] as const).map(id => grouped(id, apis[id]))
+  })
+  /** Those that come again within a second are one line, which counts them. */
+  const told = async () => {
+    await clock.move(1_000)
+    return eventsOf(gw).reduce((sum, { count }) => sum + Number(count ?? 1), 0)
+  }
+  let before = 0
+  const key = await gw.key(rights('either', 'pairs', 'open', 'both'))
+  const elsewhere = await gw.key(rights('both'))
+  await user(gw, 'ada', 'secret', ['pairs'])
+  const X = (value: string) => ({ 'X-A': value })
+  const table: readonly [path: string, headers: Record<string, string>, status: number, failures: number][] = [
+    [`/either/?b=${key}`, X('nobody'), 200, 0],
+    [`/either/?b=nobody`, X(key), 200, 0],
+    ['/either/?b=nobody', X('nobody'), 403, 1],
+    ['/either/', X('nobody'), 401, 1],
+    ['/either/', {}, 401, 0],
+    ['/either/', X(elsewhere), 403, 0],
+    ['/pairs/?b=nobody', { ...X(key), Authorization: basicly('ada', 'secret') }, 200, 0],
+    ['/pairs/?b=nobody', { ...X(key), Authorization: basicly('ada', 'wrong') }, 401, 1],
+    [`/pairs/?b=${key}`, X('nobody'), 401, 1],
+    ['/open/', X('nobody'), 200, 0],
+    // One group: as it was.
+    [`/both/?b=${key}`, X('nobody'), 403, 1],
+    [`/both/?b=${key}`, X(key), 200, 0]
+  ]
+  for (const [path, headers, status, failures] of table) {
+    const what = `${path.split('=')[0]} ${Object.keys(headers)} ${status}`
+    t.equal((await gw.get(path, headers)).status, status, what)
+    const all = await told()
+    t.equal(all - before, failures, what)
+    before = all
+  }
 })

@@ -175,6 +175,37 @@ t.test('a session that only grows is written at most once a minute, by whichever
   t.ok(body.key.expires! * 1000 > clock.now() + 28 * MINUTE)
 })
 
+t.test('an end that moves by a minute, or is near, is written at once, but once a second', async t => {
+  const { clock, identities, identity, kept, written } = await start(t)
+  const begin = clock.now()
+  const stored = (name: string) => (kept(name)!.body.key.expires! * 1000 - begin) / MINUTE
+  const ask = (name: string, minutes: number) => identities.session(identity(name, { until: begin + minutes * MINUTE }))
+  for (const name of ['far', 'near', 'hardly']) ask(name, name === 'near' ? 1 : 10)
+  await written()
+  await clock.move(1000)
+  ask('far', 11)
+  ask('near', 1.5)
+  ask('hardly', 10.9)
+  await written()
+  t.same(['far', 'near', 'hardly'].map(stored), [11, 1.5, 10])
+  ask('far', 13)
+  await written()
+  t.equal(stored('far'), 11, 'not twice in a second')
+  await clock.move(1000)
+  ask('far', 13)
+  await written()
+  t.equal(stored('far'), 13)
+  ask('far', Number.POSITIVE_INFINITY)
+  await clock.move(1000)
+  ask('far', 13)
+  await written()
+  t.equal(kept('far')!.body.key.expires, 0, 'one that never ends')
+  await clock.move(MINUTE)
+  ask('hardly', 10.9)
+  await written()
+  t.equal(stored('hardly'), 10.9, 'less than a minute waits for a minute')
+})
+
 t.test('policies: re-applied where they differ, and what cannot be applied', async t => {
   const { identities, identity, kept, written, medium, changes, policies } = await start(t)
   const session = identities.session(identity('ada')) as Session
@@ -343,22 +374,10 @@ t.test('requests that wait for the store wait for one look; what changes meanwhi
   t.equal((identities.session(identity('bob')) as Session).inactive, true)
 })
 
-t.test('a store that is away refuses nobody whose session can be made, and gets it later', async t => {
+t.test('with the store away, sessions in memory go on; others might be switched off', async t => {
   const { clock, medium, identities, identity, kept, written, log } = await start(t)
   const known = identities.session(identity('ada'))
   await written()
-  identities.session(identity('gold')) // its policy is known from here on
-  medium.away = true
-  t.equal(identities.session(identity('ada', { policies: null, until: 0 })), known)
-  const bob = identities.session(identity('bob'))
-  t.ok(isSession(bob))
-  t.equal(identities.session(identity('bob')), bob)
-  t.throws(() => identities.session(identity('cid', { policies: null })), { message: 'a session cannot be looked up' })
-  t.equal(identities.isKept('default', 'cid'), false)
-  identities.session(identity('ada', { policies: ['silver'] }))
-  await written()
-  await clock.move(3000)
-  t.equal(log.lines.length, 1, 'told once')
   const off = {
     name: md5('bob'),
     generated: false,
@@ -366,29 +385,38 @@ t.test('a store that is away refuses nobody whose session can be made, and gets 
     key: { is_inactive: true, apply_policies: ['gold'] }
   }
   await medium.real.commit([{ kind: 'key', id: customId('default', md5('bob')), org: 'default', body: off }])
+  medium.away = true
+  await clock.move(1000)
+  t.equal(identities.session(identity('ada', { policies: null, until: 0 })), known)
+  for (const policies of [['gold'], null])
+    t.throws(() => identities.session(identity('bob', { policies })), { message: 'away' }, String(policies))
+  t.throws(() => identities.isKept('default', 'cid'), { message: 'away' })
+  t.equal(identities.isKept('default', 'ada'), true)
+  t.ok(isSession(identities.session(identity('ada', { until: clock.now() + 90 * MINUTE }))))
+  await written()
+  await clock.move(3000)
+  t.equal(log.lines.length, 1, 'told once')
   medium.away = false
-  t.equal((identities.session(identity('bob')) as Session).inactive, true, 'asked again once a second')
+  t.equal((identities.session(identity('bob')) as Session).inactive, true, 'asked again at once')
   await clock.move(3000)
   await written()
-  t.same(kept('ada')!.body.key.apply_policies, ['silver'])
-  t.ok(kept('gold'))
+  t.equal(kept('ada')!.rev, 2)
   t.equal(log.lines.at(-1)!.level, 'info')
 })
 
 t.test('a store that is found away while a request waits for it', async t => {
-  const { medium, identities, identity, clock, kept, written } = await start(t)
-  identities.session(identity('first'))
+  const { medium, identities, identity, kept, written } = await start(t)
   const { promise, reject } = Promise.withResolvers<void>()
   medium.gate = promise
-  const ada = identities.session(identity('ada'))
-  const bob = identities.session(identity('bob', { policies: null }))
-  const isKept = identities.isKept('default', 'cid')
+  const waiting = [
+    identities.session(identity('ada')),
+    identities.session(identity('ada')),
+    identities.session(identity('bob', { policies: null })),
+    identities.isKept('default', 'cid')
+  ].map(answer => t.rejects(answer as Promise<unknown>, { message: 'away' }))
   reject(new Unavailable('away'))
-  t.ok(isSession(await ada))
-  await t.rejects(bob as Promise<unknown>, { message: 'a session cannot be looked up' })
-  t.equal(await isKept, false)
+  await Promise.all(waiting)
   medium.gate = null
-  await clock.move(1000)
   t.ok(isSession(identities.session(identity('ada'))))
   await written()
   t.ok(kept('ada'), 'it is kept once the store can tell')
@@ -446,6 +474,17 @@ t.test('sessions that are over are deleted; what somebody has changed stays', as
   }
   t.same(left(), ['long', 'never', 'kept as long', 'changed'])
   t.ok(await medium.real.get('key', customId('default', 'hand')), 'keys of others are not looked at')
+})
+
+t.test('a session is deleted a minute behind its end at the earliest', async t => {
+  const { clock, identities, identity, kept, written } = await start(t)
+  const begin = clock.now()
+  identities.session(identity('over', { until: begin + 8.9 * MINUTE }))
+  identities.session(identity('just over', { until: begin + 9.5 * MINUTE }))
+  await clock.move(10.5 * MINUTE)
+  await written()
+  t.equal(kept('over'), null)
+  t.ok(kept('just over'))
 })
 
 t.test('a session in use with a lifetime is written again before it passes', async t => {

@@ -58,6 +58,26 @@ t.test('whoever manages keys finds, changes, switches off and deletes the sessio
   await soon(t, 'and it is kept again', 200, () => gw.svc('GET', `/svc/keys/${id}`))
 })
 
+t.test('a caller who is switched off stays so when what was read is written back', async t => {
+  const gw = await start(t)
+  const id = md5('ada')
+  const claims = { sub: 'ada', exp: in_(600) }
+  t.equal((await call(gw, '/a/', claims)).status, 200)
+  await soon(t, 'it is kept', 200, () => gw.svc('GET', `/svc/keys/${id}`))
+  const { body: key } = await gw.svc('GET', `/svc/keys/${id}`)
+  t.equal((await gw.svc('PUT', `/svc/keys/${id}`, { ...key, is_inactive: true })).status, 200)
+  const read = await gw.svc('GET', `/svc/keys/${id}`)
+  t.equal(read.body.is_inactive, true)
+  t.equal((await gw.api('GET', `/api/apis/a/keys/${id}`)).body.data.is_inactive, true)
+  const { body: listed } = await gw.api('GET', '/api/keys/detailed?p=-1')
+  t.same(
+    listed.keys.filter(({ data }: any) => data.alias === 'ada').map(({ data }: any) => data.is_inactive),
+    [true]
+  )
+  t.equal((await gw.svc('PUT', `/svc/keys/${id}`, read.body)).status, 200)
+  t.equal((await call(gw, '/a/', claims)).status, 403)
+})
+
 t.test('a key made beforehand under the id is the session, with its own rights', async t => {
   const gw = await start(t)
   const id = md5('eve')

@@ -2,17 +2,22 @@ import { createHash } from 'node:crypto'
 import t from 'tap'
 import { handClock } from '../helpers/clock.ts'
 import { api, gateway, rights } from '../helpers/gateway.ts'
-import { type Answered, ask, eventsOf } from '../steps/ask.ts'
+import { upstream } from '../helpers/upstream.ts'
+import { type Answered, ask, eventsOf, tell, valuesOf } from '../steps/ask.ts'
 
 const said = ({ status, json }: Answered) => [status, json?.error]
 const BAD = [401, 'Request signature verification failed']
 
-function signedApi(id: string, signatureValidation: object) {
+function signedApi(id: string, signatureValidation: object, authentication: object = {}, url = 'svc://echo') {
   const given = { algorithm: 'MasherySHA256', header: 'X-Signature', secret: 'shared', allowedClockSkew: 2 }
   const validation = { enabled: true, ...given, ...signatureValidation }
-  return api(id, 'svc://echo', {
+  return api(id, url, {
     server: {
-      authentication: { enabled: true, securitySchemes: { key: { enabled: true, signatureValidation: validation } } }
+      authentication: {
+        enabled: true,
+        securitySchemes: { key: { enabled: true, signatureValidation: validation } },
+        ...authentication
+      }
     }
   })
 }
@@ -122,4 +127,29 @@ t.test('the secret may be the key\u2019s own; without one nothing is signed', as
   t.equal(await status(own, '$svc_meta.secret'), 401)
   t.equal(await status(own, ''), 401)
   t.equal(await status(none, ''), 401)
+})
+
+t.test('stripAuthorizationData takes the signature out as well, wherever it may stand', async t => {
+  const clock = handClock()
+  const up = await upstream(t, tell)
+  const places = { query: { enabled: true, name: 'sig' } }
+  const gw = await gateway(t, {
+    apis: [
+      signedApi('kept', places, {}, up.url),
+      signedApi('gone', places, { stripAuthorizationData: true }, up.url),
+      signedApi('query', { header: '', ...places }, { stripAuthorizationData: true }, up.url)
+    ],
+    clock
+  })
+  const token = await gw.key(rights('kept', 'gone', 'query'))
+  const good = sign('sha256', token, 'shared', clock.now() / 1000)
+  const sent = async (id: string) => {
+    const headers = { Authorization: token, 'X-Signature': good, 'X-Other': 'y' }
+    const { json } = await ask(gw, `/${id}/?a=1&sig=${good}&b=2`, { headers })
+    const signatures = valuesOf(json.headers, 'x-signature').length
+    return [json.url.split('?')[1], signatures, valuesOf(json.headers, 'authorization').length]
+  }
+  t.same(await sent('kept'), [`a=1&sig=${good}&b=2`, 1, 1])
+  t.same(await sent('gone'), ['a=1&b=2', 0, 0])
+  t.same(await sent('query'), ['a=1&b=2', 1, 0])
 })

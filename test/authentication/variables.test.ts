@@ -2,7 +2,7 @@ import t from 'tap'
 import { UNKNOWN_VARIABLE } from '../../gateway/documents/readMembers.ts'
 import type { Exchange } from '../../gateway/exchange.ts'
 import { patternOf } from '../../gateway/keys/pattern.ts'
-import { text } from '../../gateway/variables.ts'
+import { text, variable } from '../../gateway/variables.ts'
 import { isKnown } from '../../streams/processors/template.ts'
 import { gateway } from '../helpers/gateway.ts'
 import { ask } from '../steps/ask.ts'
@@ -37,7 +37,7 @@ t.test('claims of a verified token and the token itself', async t => {
     ['$svc_context.jwt_claims_with-dash.', 'd.'],
     ['$svc_context.jwt_claims_constructor', ''],
     ['$svc_context.jwt_claims_sub.length', ''],
-    ['$svc_context.jwt_claims_line', 'abc'],
+    ['<$svc_context.jwt_claims_line>', '<>'],
     ['$svc_context.token', 'the-token'],
     ['$svc_context.token.x', 'the-token.x'],
     ['$svc_context.path.json', '/p.json'],
@@ -46,6 +46,32 @@ t.test('claims of a verified token and the token itself', async t => {
   for (const [template, filled] of rows) t.equal(text(template)(x), filled, template)
   const keyless = { ...x, claims: null, credential: null } as unknown as Exchange
   t.equal(text('$svc_context.jwt_claims_sub$svc_context.token')(keyless), '')
+})
+
+t.test('two different claims never become the same header', async t => {
+  const filled = (sub: unknown, template = '$svc_context.jwt_claims_sub') =>
+    text(template)({ ...x, claims: { sub } } as unknown as Exchange)
+  const rows: [claim: unknown, filled: string][] = [
+    ['admin\u6f22', Buffer.from('admin\u6f22').toString('latin1')],
+    ['\u00e9', '\u00c3\u00a9'],
+    ['a\tb c', 'a\tb c'],
+    ['adm\r\nin', ''],
+    ['ad\0min', ''],
+    ['admin\x7f', ''],
+    ['admin ', ''],
+    ['\tadmin', ''],
+    ['\ud800', ''],
+    [{ a: 'x\ny\u6f22' }, Buffer.from('{"a":"x\\ny\u6f22"}').toString('latin1')],
+    [Number.MAX_SAFE_INTEGER, '9007199254740991'],
+    [2 ** 53, ''],
+    [0.5, '0.5'],
+    ['x'.repeat(8192), 'x'.repeat(8192)],
+    ['x'.repeat(8193), ''],
+    ['\u6f22'.repeat(2731), '']
+  ]
+  for (const [claim, expected] of rows) t.equal(filled(claim), expected, JSON.stringify(claim).slice(0, 30))
+  t.equal(filled('x'.repeat(8192), 'u-$svc_context.jwt_claims_sub'), '', 'nor is one cut with what stands around it')
+  t.equal(variable('svc_context.jwt_claims_sub')({ ...x, claims: { sub: '\u6f22' } } as unknown as Exchange), '\u6f22')
 })
 
 t.test('documents may name them, and nothing like them', async t => {
@@ -140,6 +166,9 @@ t.test('through the gateway: in headers of requests and answers', async t => {
   t.equal(status, 200)
   t.match(json.headers, { 'x-user': 'ada of x', 'x-token': token })
   t.equal(headers['x-who'], 'ada')
+  const foreign = await ask(gw, '/a/', { headers: { Authorization: `Bearer ${signed({ sub: 'z\u6f22' })}` } })
+  t.equal(Buffer.from(foreign.json.headers['x-user'], 'latin1').toString(), 'z\u6f22 of ')
+  t.equal(Buffer.from(String(foreign.headers['x-who']), 'latin1').toString(), 'z\u6f22')
   t.notMatch(JSON.stringify(gw.log.lines), token)
   const refused = await ask(gw, '/a/', { headers: { Authorization: 'Bearer x.y.z' } })
   t.equal(refused.headers['x-who'] ?? '', '', 'nobody was verified')

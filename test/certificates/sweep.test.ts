@@ -153,7 +153,7 @@ t.test('a process with threads tells a file of its settings once', async t => {
   })
   await gw.ready
   const line = await gw.line(({ event }) => event === 'CertificateExpiringSoon')
-  t.match(line, { message: 'Certificate in a file is expiring in 1 days', certificate: file })
+  t.match(line, { message: 'Certificate in a file is expiring in 1 days', cert_id: file, cert_role: '' })
   gw.child.kill('SIGTERM')
   t.equal(await gw.ended, 0)
   t.equal(gw.lines().filter(({ event }) => event === 'CertificateExpiringSoon').length, 1)
@@ -175,4 +175,21 @@ t.test('an API that names a certificate that is not there is saved, and the log 
   t.equal((await gw.api('POST', '/api/certs', missing.pem)).status, 200)
   await clock.move(1_000)
   t.equal(lines().length, 1)
+})
+
+t.test('an id that the settings name and that is not there is told as well, once', async t => {
+  const clock = handClock(START)
+  const missing = made('a', 90 * DAY)
+  const id = `default${hashOf(missing)}`
+  const security = { certificates: { upstream: { 'a.test': id } }, pinned_public_keys: { '*': `${id}, other` } }
+  const gw = await gateway(t, { clock, settings: { gateway: { security } } })
+  const lines = () => gw.log.lines.filter(({ msg }) => msg === 'the settings name a certificate that is not there')
+  await clock.move(1_000)
+  t.match(lines(), [
+    { level: 'warn', certificate: id },
+    { level: 'warn', certificate: 'other' }
+  ])
+  t.equal((await gw.api('POST', '/api/certs', missing.pem)).status, 200)
+  await clock.move(1_000)
+  t.equal(lines().length, 2)
 })

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { systemClock } from '../../config/world.ts'
 import type { Notice } from '../../gateway/certificates/notices.ts'
+import { logEvents } from '../../gateway/events.ts'
 import { Unavailable } from '../../gateway/store/store.ts'
 import { storeMemory } from '../../gateway/store/storeMemory.ts'
 import { storePostgres } from '../../gateway/store/storePostgres.ts'
@@ -60,6 +61,39 @@ t.test('events tell of the certificate and of the API', async t => {
       name: 'CertificateExpiringSoon',
       apiId: 'a1',
       certificate: { id: `default${hashOf(a)}`, name: 'a', role: 'client', expiresMs: START + DAY }
+    }
+  ])
+})
+
+t.test('lines of the log carry what they tell of the certificate, and nothing of requests', async t => {
+  const clock = handClock(START)
+  const one = process({ store: storeMemory(), clock })
+  t.teardown(logEvents(one.events, clock, one.log))
+  const watch = one.watch(t)
+  const a = made('a', 2 * DAY + HOUR)
+  const b = made('b', -HOUR)
+  watch.used(client(a))
+  watch.used({ ...client(b), role: 'upstream', apiId: '' })
+  await settled()
+  clock.jump(4 * DAY)
+  watch.used(client(a))
+  await settled()
+  const line = (event: string, message: string) => ({ level: 'warn', msg: 'event', event, message })
+  t.same(one.log.lines, [
+    {
+      ...line('CertificateExpiringSoon', 'Certificate a is expiring in 2 days and 1 hours'),
+      ...{ cert_id: `default${hashOf(a)}`, cert_name: 'a', cert_role: 'client' },
+      ...{ expires_at: '2030-01-03T01:00:00.000Z', days_remaining: 2, api_id: 'a1' }
+    },
+    {
+      ...line('CertificateExpired', 'Certificate b is expired since 1 hours'),
+      ...{ cert_id: `default${hashOf(b)}`, cert_name: 'b', cert_role: 'upstream' },
+      ...{ expired_at: '2029-12-31T23:00:00.000Z', days_since_expiry: 0 }
+    },
+    {
+      ...line('CertificateExpired', 'Certificate a is expired since 1 days and 23 hours'),
+      ...{ cert_id: `default${hashOf(a)}`, cert_name: 'a', cert_role: 'client' },
+      ...{ expired_at: '2030-01-03T01:00:00.000Z', days_since_expiry: 1, api_id: 'a1' }
     }
   ])
 })
@@ -290,7 +324,10 @@ t.test('threads tell of what their requests use, once', async t => {
   t.match(await gw.line(({ event }) => event === 'CertificateExpiringSoon'), {
     message: 'Certificate leaf is expiring in 1 days',
     api_id: 'a',
-    certificate: `default${hashOf(leaf)}`
+    cert_id: `default${hashOf(leaf)}`,
+    cert_name: 'leaf',
+    cert_role: 'client',
+    days_remaining: 1
   })
   gw.child.kill('SIGTERM')
   t.equal(await gw.ended, 0)

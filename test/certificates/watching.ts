@@ -39,6 +39,7 @@ export function process(
   const tools = { ...given, events, settings, random: { bytes: randomBytes }, log }
   return {
     log,
+    events,
     emitted,
     notices: new Notices(tools),
     /** What was told since it was last asked. */

@@ -1,6 +1,8 @@
 import t from 'tap'
 import { load } from '../../config/load.ts'
 import { Invalid } from '../../config/validate.ts'
+import { readApi } from '../../gateway/documents/readApi.ts'
+import { api } from '../helpers/gateway.ts'
 
 const SECRET = 'a secret of the tests'
 
@@ -135,6 +137,85 @@ t.test('what only other members can tell is told', async t => {
   t.same(faults({ gateway: { ...gateway, listen_port: 9000 }, management: { listen_port: 9000 } }), [
     '/management/listen_port must differ from gateway.listen_port'
   ])
+})
+
+t.test('pins and domains of the settings have the rules of documents', async t => {
+  const at = '/gateway/security'
+  const hash = `sha256/${'A'.repeat(43)}=`
+  const of = (security: object) => faults({ gateway: { secret: SECRET, security } })
+  const domains = ['a.test', 'A.Test:8443', '*.a.test', '*', '*:443', '[::1]:443', '10.0.0.1']
+  const malformed = ['', 'https://a.test', 'a.test/x', '*a.test', 'a.*.test', 'a b', '[::1', 'a:b']
+  const documented = (domain: string, publicKeys: string[]) => {
+    const upstream = { certificatePinning: { enabled: true, domainToPublicKeysMapping: [{ domain, publicKeys }] } }
+    try {
+      readApi(api('a', 'svc://echo', { upstream }), { source: 'x', matching: 'exact' })
+      return true
+    } catch {
+      return false
+    }
+  }
+  for (const domain of [...domains, ...malformed]) {
+    const fits = domains.includes(domain)
+    t.equal(documented(domain, ['id']), fits, domain)
+    const told = (member: string) => {
+      const path = `${at}/${member}/${domain.replaceAll('/', '~1')}`
+      return fits ? [] : [`${path} must be for a host, a host with port, *.domain or *`]
+    }
+    t.same(of({ pinned_public_keys: { [domain]: 'id' } }), told('pinned_public_keys'))
+    t.same(of({ certificates: { upstream: { [domain]: 'id' } } }), told('certificates/upstream'))
+  }
+  const told = [`${at}/pinned_public_keys/* must be ids or sha256/ and 44 characters of base64, parted by commas`]
+  for (const [pins, fits] of [
+    ['id', true],
+    [hash, true],
+    [` ${hash} , id`, true],
+    [hash.slice(0, -1), false],
+    [`${hash}=`, false],
+    ['sha256/', false],
+    [`id,${hash.replace('A', '-')}`, false],
+    ['id,', false],
+    [' ', false]
+  ] as const) {
+    t.equal(
+      documented(
+        '*',
+        pins.split(',').map(pin => pin.trim())
+      ),
+      fits,
+      pins
+    )
+    t.same(of({ pinned_public_keys: { '*': pins } }), fits ? [] : told, pins)
+  }
+})
+
+t.test('encoding secrets are long where others can reach a listener, and earlier ones never empty', async t => {
+  const at = '/gateway/security'
+  const short = 'must have at least 16 characters where the listener is not bound to loopback'
+  const security = {
+    private_certificate_encoding_secret: 'fifteen letters',
+    previous_private_certificate_encoding_secrets: ['', 'short', SECRET]
+  }
+  const empty = `${at}/previous_private_certificate_encoding_secrets/0 may not be empty`
+  const all = [
+    `${at}/private_certificate_encoding_secret ${short}`,
+    empty,
+    `${at}/previous_private_certificate_encoding_secrets/1 ${short}`
+  ]
+  const loopback = { secret: SECRET, security, listen_address: '127.0.0.1' }
+  t.same(faults({ gateway: { ...loopback, listen_address: '' } }), all)
+  t.same(faults({ gateway: loopback, management: { listen_address: '0.0.0.0' } }), all)
+  t.same(faults({ gateway: loopback }), [empty])
+  t.same(faults({ gateway: loopback, management: { listen_address: '0.0.0.0', enabled: false } }), [empty])
+})
+
+t.test('cool-downs of 0 stand for their defaults', async t => {
+  const monitor = (check_cooldown_seconds: number, event_cooldown_seconds: number) => {
+    const security = { certificate_expiry_monitor: { check_cooldown_seconds, event_cooldown_seconds } }
+    return load({ file: JSON.stringify({ gateway: { secret: SECRET, security } }), env: {} }).gateway.security
+      .certificate_expiry_monitor
+  }
+  t.match(monitor(0, 0), { check_cooldown_seconds: 3_600, event_cooldown_seconds: 86_400 })
+  t.match(monitor(1, 2), { check_cooldown_seconds: 1, event_cooldown_seconds: 2 })
 })
 
 t.test('every option that users were promised exists', async t => {

@@ -116,7 +116,10 @@ t.test('what cannot be a user is refused', async t => {
     ['POST', '/api/keys?basic_auth=true', withPassword('p'), /basic_auth needs/],
     ['POST', '/api/keys?basic_auth=true', { ...body, basic_auth_data: { user: 'alice' } }, /basic_auth needs/],
     ['POST', '/api/keys', withPassword('p', { user: 'alice' }), /no user name/],
-    ['PUT', `/api/keys/${token}`, withPassword('p'), /no user name/]
+    ['POST', '/api/keys', withPassword('', { user: 'alice' }), /no user name/],
+    ['PUT', `/api/keys/${token}`, withPassword('p'), /no user name/],
+    ['POST', '/api/keys/alice', withPassword('', { hash_type: 'bcrypt' }), /password is required/],
+    ['POST', '/api/keys/alice', withPassword(' ', { user: 'alice' }), /password is required/]
   ]
   for (const [method, path, given, message] of cases)
     t.match(await gw.api(method, path, given), { status: 400, body: { Message: message } }, `${path} ${message}`)
@@ -125,6 +128,27 @@ t.test('what cannot be a user is refused', async t => {
     { pages: 1, data: { keys: { length: 1 } } },
     'nothing was stored'
   )
+})
+
+t.test('through the gateway interface, what is meant to be a user needs a password; a blank block is none', async t => {
+  const gw = await gateway(t, { apis })
+  const meant = [{ user: 'alice' }, { hash_type: 'argon2id' }, { user: 'alice', password: ' ', hash_type: 'bcrypt' }]
+  const blank = [null, {}, { password: '' }, { user: '', password: '  ', hash_type: ' ' }]
+  const told = { status: 400, body: { message: 'basic_auth_data.password is required' } }
+  for (const basic_auth_data of meant)
+    t.match(await gw.svc('POST', '/svc/keys/alice', { ...body, basic_auth_data }), told)
+  for (const [i, basic_auth_data] of blank.entries()) {
+    t.equal((await gw.svc('POST', `/svc/keys/key${i}`, { ...body, basic_auth_data })).status, 200)
+    t.equal(await stored(gw, `key${i}`), undefined)
+    t.equal((await gw.get('/a1/', { Authorization: `key${i}` })).status, 200, 'a key of its own')
+  }
+  for (const basic_auth_data of meant)
+    t.match(await gw.svc('PUT', '/svc/keys/key0', { ...body, basic_auth_data: { ...basic_auth_data, user: '' } }), {
+      status: 'hash_type' in basic_auth_data ? 400 : 200
+    })
+  t.equal((await gw.svc('POST', '/svc/keys/alice', withPassword('secret', { user: 'alice' }))).status, 200)
+  for (const basic_auth_data of meant)
+    t.equal((await gw.svc('PUT', '/svc/keys/alice', { ...body, basic_auth_data })).status, 200, 'it has one')
 })
 
 t.test('of several who make the same user at once, all end well and one state stays', async t => {

@@ -52,6 +52,33 @@ t.test('what the settings name is not deleted', async t => {
   t.match([status, body], [409, { Message: 'The certificate is used by the settings of the gateway' }])
 })
 
+t.test('what a key uses is not deleted, on either interface', async t => {
+  const gw = await gateway(t)
+  const { body } = await gw.api('POST', '/api/certs', certificate().pem)
+  const id: string = body.id
+  const key = (org: string, members: object) => ({
+    ...({ kind: 'key', id: 'a', org } as const),
+    body: { name: null, generated: true, key: members }
+  })
+  for (const members of [
+    { certificate: id },
+    { rsa_certificate_id: id },
+    { mtls_static_certificate_bindings: ['other', id] }
+  ]) {
+    await gw.store.commit([key('default', members)])
+    t.match(await gw.api('DELETE', `/api/certs/${id}`), {
+      status: 409,
+      body: { Message: 'The certificate is used by a key' }
+    })
+    t.match(await gw.svc('DELETE', `/svc/certs/${id}`), {
+      status: 409,
+      body: { message: 'The certificate is used by a key' }
+    })
+  }
+  await gw.store.commit([key('other', { certificate: id })])
+  t.equal((await gw.svc('DELETE', `/svc/certs/${id}`)).status, 200)
+})
+
 t.test('APIs of a certificate are listed, paged, and keep it from being deleted', async t => {
   const gw = await gateway(t)
   const { body } = await gw.api('POST', '/api/certs', certificate().pem)

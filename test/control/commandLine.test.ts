@@ -221,6 +221,24 @@ t.test('files with faults are refused with every fault, and nothing is called', 
   t.match(noted.out, /^2 documents are valid\n[^\n]*b.json: api open: open to everyone: authentication is off\n$/)
 })
 
+t.test('what is open is told of the files without faults, whatever is wrong with others', async t => {
+  const folder = files(t, {
+    'open.json': api('open', 'svc://echo'),
+    'unreadable.json': '{',
+    'faulty.json': api('faulty', 'nonsense')
+  })
+  const all = (...names: string[]) => svc(['validate', ...names.map(name => join(folder, name))])
+  const note = /^[^\n]*open.json: api open: open to everyone: authentication is off\n$/
+  for (const [told, fault] of [
+    [await all('faulty.json', 'open.json'), /api faulty: .*upstream/],
+    [await all('open.json', 'unreadable.json'), /unreadable.json: /]
+  ] as const) {
+    t.equal(told.status, 2)
+    t.match(told.err, fault)
+    t.match(told.out, note)
+  }
+})
+
 t.test('wrong arguments, a wrong key and a gateway that is away are told apart', async t => {
   const { gw } = await started(t)
   const folder = files(t, { 'p.json': { policy: gold } })

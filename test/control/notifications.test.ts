@@ -122,7 +122,7 @@ t.test('clients’ certificates that requests have shown are told as long as the
   t.equal(await call(), 200)
   const lines = () => gw.log.lines.filter(({ event }) => event === 'CertificateExpiringSoon')
   for (let i = 0; i < 100 && lines().length === 0; i++) await new Promise(resolve => setImmediate(resolve))
-  t.match(lines(), [{ message: 'Certificate client is expiring in 5 days', api_id: 'a', certificate: id }])
+  t.match(lines(), [{ message: 'Certificate client is expiring in 5 days', api_id: 'a', cert_id: id }])
   t.equal((await banner(gw)).length, 1, 'stored and shown: told once')
   // As if a listed authority had signed it: it is nowhere but in requests.
   const { rev, body } = (await gw.store.get('certificate', id))!

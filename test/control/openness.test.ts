@@ -134,6 +134,11 @@ t.test('which operations are reached without a credential, and which credentials
       [`${everyone}: security has an alternative without credentials ({})`]
     ],
     [
+      'an anonymous alternative of the extension',
+      { enabled: ['a'], security: [['a']], authentication: { ...compliant, security: [[]] }, paths: {} },
+      [`${everyone}: authentication.security of the extension has an alternative without credentials ([])`]
+    ],
+    [
       'an alternative that is off',
       { enabled: ['a'], security: [['a'], ['jwt', 'a']], authentication: compliant, paths: {} },
       ['warning: the alternative jwt and a does not count: jwt is not enabled']

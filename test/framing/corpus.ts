@@ -512,6 +512,10 @@ const connections: Row[] = [
     chunked
   ],
   ['Connection names Host', '3.2: Host is ours', get(`${HOST}Connection: Host\r\n`), { ...none, has: ['host'] }],
+  ['two credentials', 'RFC 9110 11.6.2, 5.3', get(`${HOST}Authorization: x\r\nAuthorization: y\r\n`), 400],
+  ['the same credential twice', 'as above', get(`${HOST}Authorization: x\r\nX: y\r\nauthorization: x\r\n`), 400],
+  ['a credential and an empty one', 'as above', get(`${HOST}AUTHORIZATION: x\r\nAuthorization:\r\n`), 400],
+  ['one credential', 'RFC 9110 11.6.2', get(`${HOST}Authorization: x\r\n`), { ...none, has: ['authorization'] }],
   [
     'Connection names Authorization',
     'RFC 9110 7.6.1',

@@ -13,6 +13,8 @@ export interface Candidates {
   readonly until: number
   /** The key of ours that the token names, where those are the source. */
   readonly owner: Owner | null
+  /** Where none of them fits: those that must be waited for; null: there are no others. */
+  readonly more: (() => Promise<Candidates>) | null
 }
 
 /** A key of ours whose secret verifies tokens (`jwt_data.secret`). */
@@ -27,7 +29,7 @@ export type FindKeys = (jws: Jws) => Candidates | Promise<Candidates>
 const MOST_TRIED = 10
 /** Tokens that wait for sets at once: others, whose keys are there, must not wait behind them. */
 const MOST_WAITING = 1_000
-const NONE: Candidates = { keys: [], until: Number.POSITIVE_INFINITY, owner: null }
+const NONE: Candidates = { keys: [], until: Number.POSITIVE_INFINITY, owner: null, more: null }
 
 /** @throws KeySetUnavailable (its answers reject with it) */
 export function keysOf(
@@ -74,18 +76,23 @@ function inSets(
         if ((kid === null || each.kid === kid) && (each.alg ?? alg) === alg && suits(each.key, alg))
           found.push(each.key)
     }
-    return { keys: found.slice(0, MOST_TRIED), until, owner: null }
+    return { keys: found.slice(0, MOST_TRIED), until, owner: null, more: null }
   }
 
   async function waited(jws: Jws, known: readonly (KeySet | Promise<KeySet>)[]): Promise<Candidates> {
-    let all = await Promise.allSettled(known)
-    const sets = () => all.flatMap(each => (each.status === 'fulfilled' ? [each.value] : []))
-    if (!hasKid(sets(), jws.kid))
-      // What was fetched for this token alone has it neither a moment later.
-      all = await Promise.allSettled(
-        places.map((place, i) => (known[i] instanceof Promise ? known[i] : get(place, jws.kid!)))
-      )
-    const found = candidates(jws, sets())
+    const { kid } = jws
+    // What is being fetched anyhow has it neither a moment later; what is at hand may have got it since.
+    const coming = kid === null ? known : known.map((set, i) => (isThere(set) ? get(places[i]!, kid) : set))
+    const settled = Promise.allSettled(coming)
+    if (kid !== null) {
+      const first = await firstWith(kid, coming)
+      if (first !== null) return candidates(jws, [first])
+    }
+    const all = await settled
+    const found = candidates(
+      jws,
+      all.flatMap(each => (each.status === 'fulfilled' ? [each.value] : []))
+    )
     const lost = all.find(each => each.status === 'rejected')
     // The missing key may be in the set that cannot be had.
     if (lost !== undefined && (found.keys.length === 0 || !(lost.reason instanceof KeySetUnavailable)))
@@ -94,19 +101,37 @@ function inSets(
   }
 
   let waiting = 0
+  async function inTurn(jws: Jws, known: readonly (KeySet | Promise<KeySet>)[]): Promise<Candidates> {
+    if (waiting >= MOST_WAITING) throw new KeySetUnavailable('too many tokens wait for key sets')
+    waiting++
+    try {
+      return await waited(jws, known)
+    } finally {
+      waiting--
+    }
+  }
+
   return jws => {
     const known = places.map(place => get(place))
-    if (known.every(isThere) && hasKid(known, jws.kid)) return candidates(jws, known)
-    waiting++
-    const outcome = waiting > MOST_WAITING ? crowded(known) : waited(jws, known)
-    return outcome.finally(() => waiting--)
+    if (known.every(isThere)) return hasKid(known, jws.kid) ? candidates(jws, known) : inTurn(jws, known)
+    // They go on for others; that nobody listens here is no fault.
+    for (const set of known) if (!isThere(set)) set.catch(() => {})
+    const there = known.filter(isThere)
+    if (there.length === 0 || !hasKid(there, jws.kid)) return inTurn(jws, known)
+    const found = candidates(jws, there)
+    // Without a kid any set may have the key.
+    return jws.kid === null ? { ...found, more: () => inTurn(jws, known) } : found
   }
 }
 
-async function crowded(known: readonly (KeySet | Promise<KeySet>)[]): Promise<never> {
-  // They go on for others; that nobody listens here is no fault.
-  for (const set of known) if (set instanceof Promise) set.catch(() => {})
-  throw new KeySetUnavailable('too many tokens wait for key sets')
+/** Whichever comes first and has a key of this id: the others may take their time. Null: none has. */
+function firstWith(kid: string, coming: readonly (KeySet | Promise<KeySet>)[]): Promise<KeySet | null> {
+  const having = coming.map(async coming => {
+    const set = await coming
+    if (!hasKid([set], kid)) throw new Error('it is in another one')
+    return set
+  })
+  return Promise.any(having).catch(() => null)
 }
 
 const isThere = (set: KeySet | Promise<KeySet>): set is KeySet => !(set instanceof Promise)
@@ -130,7 +155,7 @@ function ofOwner(
     const key = read.get(session) ?? keyOfText(secret, family)
     if (key === null || !suits(key, alg)) return NONE
     read.set(session, key)
-    return { keys: [key], until: Number.POSITIVE_INFINITY, owner: { name, secret } }
+    return { ...NONE, keys: [key], owner: { name, secret } }
   }
   return jws => {
     const name = (skipKid ? null : jws.kid) || jws.claims.sub

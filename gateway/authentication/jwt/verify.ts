@@ -30,16 +30,16 @@ export function verifying(scheme: JwtScheme, api: Api, refuse: JwtRefusals, tool
 
   async function signed(jws: Jws, at: number): Promise<Verified | Refusal> {
     const { epoch } = keySets
-    let found: Candidates
     try {
       const keys = find(jws)
-      found = keys instanceof Promise ? await keys : keys
+      let found: Candidates | null = keys instanceof Promise ? await keys : keys
+      for (; found !== null; found = found.more === null ? null : await found.more())
+        for (const key of found.keys) if (await isSigned(jws, key)) return said(jws, found, epoch, at)
+      return refuse.invalid
     } catch (cause) {
       if (cause instanceof KeySetUnavailable) return refuse.noKeys
       throw cause
     }
-    for (const key of found.keys) if (await isSigned(jws, key)) return said(jws, found, epoch, at)
-    return refuse.invalid
   }
 
   function said({ claims, kid }: Jws, { owner, until }: Candidates, epoch: number, at: number): Verified | Refusal {

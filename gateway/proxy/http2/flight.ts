@@ -10,6 +10,10 @@ export interface Waiting {
   abandon(flight: Http2Flight): void
 }
 
+/** A body that flows is kept up to so many bytes, and pieces, until its answer begins: a refused stream is sent again. */
+const KEPT_BYTES = 65_536
+const KEPT_PIECES = 100
+
 /** One request and who hears its answer: first in a queue, then one stream, or on its way over HTTP/1.1. */
 export class Http2Flight implements Flight, BodySink {
   readonly request: UpstreamRequest
@@ -17,6 +21,8 @@ export class Http2Flight implements Flight, BodySink {
   waiting: Waiting | null = null
   private readonly listener: UpstreamListener
   private readonly fields: string[]
+  /** Finds it a connection once more. */
+  private readonly again: (flight: Http2Flight) => void
   private link: Link | null = null
   private stream: ClientHttp2Stream | null = null
   /** Over HTTP/1.1. */
@@ -39,11 +45,23 @@ export class Http2Flight implements Flight, BodySink {
   private body: RequestBody | null = null
   private bodyLeft = 0
   private bodyTrailers: string[] = []
+  private bodyEnded = false
+  /** What has come of the body that flows; null: it cannot be sent again. */
+  private kept: Buffer[] | null = null
+  private keptBytes = 0
+  /** Why its first stream was not looked at. */
+  private refused: UpstreamFault | null = null
 
-  constructor(request: UpstreamRequest, listener: UpstreamListener, fields: string[]) {
+  constructor(
+    request: UpstreamRequest,
+    listener: UpstreamListener,
+    fields: string[],
+    again: (flight: Http2Flight) => void
+  ) {
     this.request = request
     this.listener = listener
     this.fields = fields
+    this.again = again
   }
 
   abort(): void {
@@ -52,7 +70,7 @@ export class Http2Flight implements Flight, BodySink {
     this.waiting?.abandon(this)
     this.other?.abort()
     const { link, stream } = this
-    if (stream === null) return
+    if (stream === null) return this.stopBody()
     stream.close(constants.NGHTTP2_CANCEL)
     this.leave()
     if (!this.answered) link!.doubt(this.lastHeard)
@@ -69,6 +87,8 @@ export class Http2Flight implements Flight, BodySink {
   /** Takes the way over HTTP/1.1. */
   fall(http1: Upstream): void {
     this.waiting = null
+    // Its body has begun to flow.
+    if (this.refused !== null) return this.ground(this.refused)
     this.other = http1.send(this.request, this.listener)
   }
 
@@ -108,14 +128,34 @@ export class Http2Flight implements Flight, BodySink {
     if (Buffer.isBuffer(body)) stream.end(body)
     else if (body !== null) {
       stream.on('wantTrailers', () => this.sendTrailers())
+      if (this.refused !== null) return this.repeat(stream)
       this.body = body
       this.bodyLeft = body.length
+      this.kept = []
       body.start(this)
     }
   }
 
+  /** The body from its beginning, on another stream. */
+  private repeat(stream: ClientHttp2Stream): void {
+    let takes = true
+    for (const data of this.kept ?? []) takes = stream.write(data)
+    this.kept = null
+    if (this.bodyEnded) stream.end()
+    else if (takes) this.body?.resume()
+  }
+
+  /** Copied: a small piece may be a part of a large buffer. */
+  private keep(data: Buffer): void {
+    if (this.kept === null) return
+    this.keptBytes += data.length
+    if (this.keptBytes <= KEPT_BYTES && this.kept.length < KEPT_PIECES) this.kept.push(Buffer.from(data))
+    else this.kept = null
+  }
+
   chunk(data: Buffer): boolean {
-    const stream = this.stream!
+    if (this.done) return true
+    const { stream } = this
     if (this.request.body!.length >= 0) {
       this.bodyLeft -= data.length
       if (this.bodyLeft < 0) {
@@ -123,15 +163,23 @@ export class Http2Flight implements Flight, BodySink {
         return true
       }
     }
+    if (stream === null) {
+      // Between two streams; nothing more comes until the next one takes it.
+      this.kept?.push(data)
+      return false
+    }
+    this.keep(data)
     return stream.write(data)
   }
 
   end(raw: string[]): void {
     this.body = null
+    if (this.done) return
     if (this.request.body!.length >= 0 && this.bodyLeft > 0)
       return this.fail(new UpstreamFault('reset', 'no', new Error('the request has fewer bytes than it announced')))
     this.bodyTrailers = trailerPairs(raw)
-    this.stream!.end()
+    this.bodyEnded = true
+    this.stream?.end()
   }
 
   private sendTrailers(): void {
@@ -152,12 +200,14 @@ export class Http2Flight implements Flight, BodySink {
 
   private information(raw: string[]): void {
     this.answered = true
+    this.kept = null
     if (!this.done) this.listener.information(Number(raw[1]), raw.slice(2))
   }
 
   private head(raw: string[]): void {
     if (this.done) return
     this.answered = true
+    this.kept = null
     this.headed = true
     // Head and first bytes of a body are told in one turn when they came together.
     setImmediate(pause, this)
@@ -202,12 +252,22 @@ export class Http2Flight implements Flight, BodySink {
         : link!.reused && link!.over
           ? 'unanswered'
           : 'no'
-    this.fail(new UpstreamFault(link!.codeOf(code), retry, cause))
+    const fault = new UpstreamFault(link!.codeOf(code), retry, cause)
+    // Who gave the body has begun to give it, and cannot send it again.
+    if (retry !== 'unsent' || this.kept === null || code === constants.NGHTTP2_HTTP_1_1_REQUIRED)
+      return this.fail(fault)
+    this.refused = fault
+    this.stream = null
+    this.link = null
+    this.error = null
+    link!.parted()
+    this.again(this)
   }
 
   private fail(fault: UpstreamFault): void {
     if (this.done) return
     this.done = true
+    this.waiting?.abandon(this)
     const { stream } = this
     if (stream !== null && !stream.closed) stream.close(constants.NGHTTP2_CANCEL)
     this.leave()
@@ -216,10 +276,15 @@ export class Http2Flight implements Flight, BodySink {
 
   /** Its connection goes on without it. */
   private leave(): void {
-    const { link, body } = this
+    this.stopBody()
+    this.link?.parted()
+  }
+
+  private stopBody(): void {
+    const { body } = this
     this.body = null
+    this.kept = null
     body?.stop()
-    link!.parted()
   }
 
   /** Never left: its listener hears of it at once. */
@@ -227,6 +292,7 @@ export class Http2Flight implements Flight, BodySink {
     this.waiting = null
     if (this.done) return
     this.done = true
+    this.stopBody()
     this.listener.fault(fault)
   }
 

@@ -6,12 +6,12 @@ import {
   connect,
   createSecureContext,
   DEFAULT_CIPHERS,
-  type PeerCertificate,
   type SecureContext,
   type TLSSocket
 } from 'node:tls'
 import type { TlsVersion } from '../../api.ts'
 import type { Certificate } from '../../certificates/certificates.ts'
+import { commonNameFault } from './commonName.ts'
 
 /** How the https target of a profile is spoken to, as it holds until some certificate changes. */
 export interface WayGiven {
@@ -30,7 +30,7 @@ export interface WayGiven {
   readonly ciphers: string
   readonly minVersion: TlsVersion | null
   readonly maxVersion: TlsVersion | null
-  /** The name must fit, even with `insecure`, and may stand in the common name alone. */
+  /** The common name must be the host's, beside the usual check, and with `insecure` without it. */
   readonly checksCommonName: boolean
   /** Why no connection may be made; null: none. */
   readonly fault: TlsRefused | null
@@ -87,7 +87,9 @@ export class TlsWay {
       ALPNProtocols: protocols,
       secureContext: this.context,
       rejectUnauthorized: !insecure,
-      ...(checksCommonName ? { checkServerIdentity: misnamed } : {})
+      ...(checksCommonName
+        ? { checkServerIdentity: (name, shown) => checkServerIdentity(name, shown) ?? commonNameFault(name, shown) }
+        : {})
     })
   }
 
@@ -103,7 +105,8 @@ export class TlsWay {
       if (!pins.has(pin)) return new TlsRefused(`the public key of ${host} is not pinned: ${pin}${missing}`)
     }
     if (insecure && checksCommonName) {
-      const misfit = leaf === undefined ? new Error('no certificate') : misnamed(host, socket.getPeerCertificate())
+      const misfit =
+        leaf === undefined ? new Error('no certificate') : commonNameFault(host, socket.getPeerCertificate())
       if (misfit !== undefined) return new TlsRefused(misfit.message)
     }
     used(leaf)
@@ -125,17 +128,6 @@ export class TlsWay {
 export function pinOf({ publicKey }: Pick<X509Certificate, 'publicKey'>): string {
   const spki = publicKey.export({ format: 'der', type: 'spki' })
   return `sha256/${createHash('sha256').update(spki).digest('base64')}`
-}
-
-/** Undefined: the name is among the alternative ones, or it is the common name. */
-function misnamed(host: string, certificate: PeerCertificate): Error | undefined {
-  const misfit = checkServerIdentity(host, certificate)
-  if (misfit === undefined) return undefined
-  const names = [certificate.subject?.CN ?? []].flat()
-  if (isIP(host) !== 0) return names.includes(host) ? undefined : misfit
-  // Without alternative names Node looks at the common name, with the rules for wildcards.
-  const alone = { ...certificate, subjectaltname: undefined } as unknown as PeerCertificate
-  return checkServerIdentity(host, alone) === undefined ? undefined : misfit
 }
 
 /** TLS before 1.2 needs hashes that OpenSSL 3 takes at its lowest level of security alone. */

@@ -10,9 +10,12 @@ const { NGHTTP2_CANCEL, NGHTTP2_FLAG_END_STREAM: END_STREAM, NGHTTP2_PROTOCOL_ER
 
 /** Requests of one client at a time. */
 const MOST_STREAMS = 128
-/** As of HTTP/1.1. */
-const HEAD_BYTES = 16_384
-const MOST_FIELDS = 1_000
+/**
+ * More than those of HTTP/1.1, which answer what is beyond them: HTTP/2 has fields of its own and counts 32 bytes more for
+ * each (RFC 9113 §6.5.2). Beyond these a request is refused without an answer.
+ */
+const MOST_FIELDS = 1_000 + 8
+const HEAD_BYTES = 2 * 16_384 + 32 * MOST_FIELDS
 /** Bytes that a request, and all of a connection, may send before anyone has read them. */
 const STREAM_WINDOW = 262_144
 const WINDOW = 1_048_576
@@ -24,6 +27,12 @@ const RESETS_A_SECOND = 50
 const MOST_REJECTED = 100
 /** Inner connections that are kept for the next requests. */
 const MOST_IDLE = 32
+/** Before a stop, a connection ends that has been without a request for so long: longer than the next one is on its way. */
+const QUIET_MS = 250
+/** How often a connection that is to end is looked at; when one without a request does end, and how long its last bytes may take. */
+const END_MS = 100
+const HALF_MS = 200
+const LINGER_MS = 600
 
 const options = {
   settings: { maxConcurrentStreams: MOST_STREAMS, maxHeaderListSize: HEAD_BYTES, initialWindowSize: STREAM_WINDOW },
@@ -62,7 +71,16 @@ export class Carriage implements CarrierOwner {
   /** Answers that wait for the client alone, and since when, milliseconds since the epoch; in order of that. */
   readonly #leaving = new Map<ServerHttp2Stream, number>()
   #streams = 0
+  /** The last stream whose head is known whole, or was refused. */
+  #known = 0
+  /** The one whose head has begun, and since when, milliseconds since the epoch; 0: none. */
+  #half = 0
+  #halfSince = 0
   #isEnding = false
+  #isClosed = false
+  /** Since when it is to end; milliseconds since the epoch. */
+  #endsSince = 0
+  #destroyedSince = 0
 
   constructor(given: CarriageGiven) {
     const { socket, clock } = given
@@ -91,26 +109,32 @@ export class Carriage implements CarrierOwner {
     this.#leaving.set(stream, this.#given.clock.now())
   }
 
-  /** Ends what has waited for the client for too long, and itself where it has none. */
-  sweep(now: number, idleMs: number): void {
+  /** Ends what has waited for the client for too long, and itself where it has none, or half a head. */
+  sweep(now: number, idleMs: number, headMs: number): void {
     for (const [stream, since] of this.#leaving) {
       if (now - since < this.#given.writeMs) break
       this.#leaving.delete(stream)
       cutOff(stream, NGHTTP2_CANCEL)
     }
+    if (this.#isHalf(now, headMs)) this.#cut()
     if (now - this.idleSince > idleMs) this.end()
   }
 
-  /** As `GatewayServer`: a connection without a request goes on until one has come. */
+  /**
+   * As `GatewayServer`: requests are served until listening stops, for nghttp2 passes over all that come behind a GOAWAY,
+   * and has no notice for its like. A connection ends before that when its client pauses.
+   */
   announceEnd(): void {
     this.#isEnding = true
-    if (this.#streams > 0) this.end()
   }
 
   /** Tells the client to take its next requests elsewhere (GOAWAY); ends with those under way. */
   end(): void {
     this.#isEnding = true
+    if (this.#endsSince > 0) return
+    this.#endsSince = this.#given.clock.now()
     if (!this.#session.closed && !this.#session.destroyed) this.#session.close()
+    this.#finish()
   }
 
   destroy(): void {
@@ -120,6 +144,7 @@ export class Carriage implements CarrierOwner {
 
   #begin(stream: ServerHttp2Stream, flags: number, raw: readonly string[]): void {
     stream.on('error', ignore)
+    this.#known = Math.max(this.#known, stream.id!)
     // Taken back already.
     if (stream.destroyed || stream.closed) return void stream.resume()
     this.#streams++
@@ -129,7 +154,6 @@ export class Carriage implements CarrierOwner {
     if (request === null) return cutOff(stream, NGHTTP2_PROTOCOL_ERROR)
     const carrier = this.#idle.pop() ?? this.#opened()
     carrier.begin(stream, request)
-    if (this.#isEnding) this.end()
   }
 
   #opened(): Carrier {
@@ -141,10 +165,54 @@ export class Carriage implements CarrierOwner {
   #ended(stream: ServerHttp2Stream): void {
     this.#leaving.delete(stream)
     this.#streams--
-    if (this.#streams === 0) this.idleSince = this.#given.clock.now()
+    if (this.#streams > 0) return
+    const { clock } = this.#given
+    const since = clock.now()
+    this.idleSince = since
+    if (this.#isEnding && this.#endsSince === 0)
+      clock.after(QUIET_MS, () => {
+        if (this.idleSince === since && !this.#isClosed) this.end()
+      })
+  }
+
+  /** A head has begun that does not go on. A client in the middle of one can answer no ping (RFC 9113 §4.3). */
+  #isHalf(now: number, headMs: number): boolean {
+    const session = this.#session
+    if (session.destroyed || session.closed) return false
+    const begun = session.state.lastProcStreamID ?? 0
+    if (begun <= this.#known) this.#half = 0
+    else if (begun === this.#half) return now - this.#halfSince >= headMs
+    else {
+      this.#half = begun
+      this.#halfSince = now
+      session.ping(fault => {
+        // A head that was refused: of such ones nobody hears.
+        if (fault === null) this.#known = Math.max(this.#known, begun)
+      })
+    }
+    return false
+  }
+
+  /** Sees to the end of a connection that has no request: half a head may come, or nobody read the last bytes. */
+  #finish(): void {
+    const { clock, writeMs } = this.#given
+    if (this.#isClosed) return
+    const now = clock.now()
+    if (this.#session.destroyed) {
+      if (this.#destroyedSince === 0) this.#destroyedSince = now
+      const lingerMs = this.socket.writableFinished ? LINGER_MS : writeMs
+      if (now - this.#destroyedSince >= lingerMs) this.socket.destroy()
+    } else if (this.#streams === 0 && now - this.#endsSince >= HALF_MS) this.#session.destroy()
+    clock.after(END_MS, () => this.#finish())
+  }
+
+  #cut(): void {
+    this.#session.destroy()
+    if (this.#endsSince === 0) this.end()
   }
 
   #closed(): void {
+    this.#isClosed = true
     for (const carrier of this.#idle.splice(0)) carrier.inner.destroy()
     this.#given.closed()
   }

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { cipher } from '../../../gateway/documents/ciphers.ts'
+import { commonNameFault } from '../../../gateway/proxy/tls/commonName.ts'
 import { closest } from '../../../gateway/proxy/tls/domains.ts'
 
 t.test('what is said for a host: host and port, the host, the closest domain, everything', t => {
@@ -63,5 +64,28 @@ t.test('ciphers by their names at IANA and OpenSSL', t => {
     ['', null]
   ] as const)
     t.equal(cipher(given)?.name ?? null, name, given)
+  t.end()
+})
+
+t.test('a common name is the host, or a wildcard of one label', t => {
+  for (const [host, CN, fits] of [
+    ['a.example.com', 'a.example.com', true],
+    ['A.example.com.', 'a.EXAMPLE.com', true],
+    ['a.example.com', '*.example.com', true],
+    ['b.a.example.com', '*.example.com', false],
+    ['example.com', '*.example.com', false],
+    ['a.com', '*.com', false],
+    ['a.example.com', '*', false],
+    ['a.example.com', 'a*.example.com', false],
+    ['a.example.com', '*.*.com', false],
+    ['a.example.com', 'a.*.com', false],
+    ['a.example.com', '', false],
+    ['a.example.com', undefined, false],
+    ['a.example.com', ['other', 'a.example.com'], true],
+    ['127.0.0.1', '127.0.0.1', true],
+    ['127.0.0.1', '*.0.0.1', false],
+    ['::1', '::1', true]
+  ] as const)
+    t.equal(commonNameFault(host, { subject: { CN } } as never) === undefined, fits, `${host} ${CN}`)
   t.end()
 })

@@ -17,6 +17,7 @@ const selfSigned = make({ name: 'localhost', extensions: [...SERVER, LOCALHOST] 
 const expired = make({ name: 'localhost', issuer: root, extensions: [...SERVER, LOCALHOST], days: -1 })
 const otherName = server('other.test', ['subjectAltName=DNS:other.test'])
 const onlyCommon = server('localhost', ['subjectAltName=DNS:other.test'])
+const onlyAlternative = server('other.test', [LOCALHOST])
 const noNames = server('localhost', [])
 const wrongUsage = make({ name: 'localhost', issuer: root, extensions: [...CLIENT, LOCALHOST] })
 const below = server('localhost', [LOCALHOST], between)
@@ -41,6 +42,7 @@ const kinds: Record<string, TlsOptions> = {
   expired,
   otherName,
   onlyCommon,
+  onlyAlternative,
   noNames,
   wrongUsage,
   weak: { ...weak, ciphers: 'DEFAULT@SECLEVEL=0' },
@@ -78,9 +80,21 @@ const rows: [name: string, kind: string, upstream: object, outcome: Partial<Seen
   ['insecureSkipVerify: expired', 'expired', insecure, {}],
   ['insecureSkipVerify: another name', 'otherName', insecure, {}],
   ['the name in the common name alone', 'onlyCommon', {}, /altnames/],
-  ['forceCommonNameCheck: the common name is enough', 'onlyCommon', transport({ forceCommonNameCheck: true }), {}],
+  ['the common name, and no alternative names', 'noNames', {}, {}],
+  [
+    'forceCommonNameCheck loosens nothing: the common name alone',
+    'onlyCommon',
+    transport({ forceCommonNameCheck: true }),
+    /altnames/
+  ],
+  [
+    'forceCommonNameCheck: an alternative name alone',
+    'onlyAlternative',
+    transport({ forceCommonNameCheck: true }),
+    /the common name of the certificate of localhost is another: other.test/
+  ],
   ['forceCommonNameCheck: no alternative names', 'noNames', transport({ forceCommonNameCheck: true }), {}],
-  ['forceCommonNameCheck: an alternative name', 'good', transport({ forceCommonNameCheck: true }), {}],
+  ['forceCommonNameCheck: both', 'good', transport({ forceCommonNameCheck: true }), {}],
   ['forceCommonNameCheck: neither', 'otherName', transport({ forceCommonNameCheck: true }), /altnames/],
   [
     'forceCommonNameCheck: trust is another matter',
@@ -92,7 +106,19 @@ const rows: [name: string, kind: string, upstream: object, outcome: Partial<Seen
     'forceCommonNameCheck with insecureSkipVerify: neither',
     'otherName',
     transport({ insecureSkipVerify: true, forceCommonNameCheck: true }),
-    /altnames/
+    /the common name of the certificate of localhost is another/
+  ],
+  [
+    'forceCommonNameCheck with insecureSkipVerify: an alternative name alone',
+    'onlyAlternative',
+    transport({ insecureSkipVerify: true, forceCommonNameCheck: true }),
+    /the common name of the certificate of localhost is another/
+  ],
+  [
+    'forceCommonNameCheck with insecureSkipVerify: the common name alone',
+    'onlyCommon',
+    transport({ insecureSkipVerify: true, forceCommonNameCheck: true }),
+    {}
   ],
   [
     'forceCommonNameCheck with insecureSkipVerify: the name fits',
@@ -483,8 +509,8 @@ t.test('certificates of upstreams and those shown to them are watched for their 
   t.match(await (await gw.get('/a/')).json(), { cn: 'carol' })
   const told = (name: string, id: string) =>
     gw.log.lines.some(
-      ({ event, message, certificate }) =>
-        event === 'CertificateExpiringSoon' && String(message).includes(name) && certificate === id
+      ({ event, message, cert_id }) =>
+        event === 'CertificateExpiringSoon' && String(message).includes(name) && cert_id === id
     )
   await eventually(() => told('localhost', idOf('default', ending.cert)), 'the upstream’s')
   await eventually(() => told('carol', idOf('default', shown.cert)), 'the gateway’s')
