@@ -39,5 +39,7 @@ export interface Identities {
    * might be switched off. @throws Unavailable (or rejects with it)
    */
   session(identity: Identity): Session | Refusal | Promise<Session | Refusal>
+  /** Another number once a session that was answered before may be another: keys or policies have changed. */
+  readonly version: number
   close(): void | Promise<void>
 }

@@ -70,6 +70,7 @@ class OpenIdentities implements Identities {
   readonly #writing: WriteIdentities
   readonly #sweeping: SweepIdentities
   readonly #stop: () => void
+  #changes = 0
 
   constructor(given: IdentitiesGiven) {
     const { store, changes, clock, log, most = 30_000 } = given
@@ -92,6 +93,10 @@ class OpenIdentities implements Identities {
           else this.#forget(id, sequence)
         }
     })
+  }
+
+  get version(): number {
+    return this.#changes + this.#given.policies.epoch
   }
 
   isKept(org: string, name: string): boolean | Promise<boolean> {
@@ -244,6 +249,7 @@ class OpenIdentities implements Identities {
   #forget(id: string, sequence: number): void {
     const held = this.#byId.get(id)
     // What was written here is told to everybody.
+    if (held === undefined || held.sequence < sequence) this.#changes++
     if (held !== undefined && held.sequence < sequence) this.#known.delete(held.name)
     for (const [name, wait] of this.#waits) {
       if (wait.id !== id) continue
@@ -253,6 +259,7 @@ class OpenIdentities implements Identities {
   }
 
   #forgetAll(): void {
+    this.#changes++
     this.#known.clear()
     for (const wait of this.#waits.values()) wait.isVoid = true
     this.#waits.clear()

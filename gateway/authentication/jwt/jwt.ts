@@ -14,6 +14,8 @@ import { verifying } from './verify.ts'
 
 /** Verifications of one scheme at once; one takes some 40 µs, unless it waits for keys. */
 const MOST_UNDER_WAY = 4_000
+/** A session that was answered for a token is asked for again after so long, milliseconds. */
+const AGAIN_MS = 5_000
 
 /**
  * JSON Web Tokens (RFC 7519; semantics §6.6): who has a token of the identity provider gets the session of the subject
@@ -60,6 +62,9 @@ export const jwt: MakeMethod<JwtScheme> = (scheme, api, tools) => {
   }
 
   function admit(x: Exchange, token: string, found: Verified): Outcome | Promise<Outcome> {
+    const { session: last } = found
+    if (last !== null && found.version === identities.version && x.at < found.againAt)
+      return known(x, token, found, last)
     if (found.owner !== null) {
       const session = keys.find(orgId, found.owner.name)
       return session instanceof Promise
@@ -86,13 +91,23 @@ export const jwt: MakeMethod<JwtScheme> = (scheme, api, tools) => {
     if ('code' in policies) return refused(x, policies)
     // Those of a client change with its key.
     if (scheme.client === null) found.policies = policies
+    const { version } = identities
     const session = identities.session({
       ...{ org: orgId, name: found.name, policies, until: found.end, lifetime },
       areDefaults: scheme.external
     })
     return session instanceof Promise
-      ? session.then(late => known(x, token, found, late))
-      : known(x, token, found, session)
+      ? session.then(late => asked(x, token, found, late, version))
+      : asked(x, token, found, session, version)
+  }
+
+  function asked(x: Exchange, token: string, found: Verified, session: Session | Refusal, version: number): Outcome {
+    if (!('code' in session)) {
+      found.session = session
+      found.version = version
+      found.againAt = Math.min(x.at + AGAIN_MS, session.goneMs)
+    }
+    return known(x, token, found, session)
   }
 
   /** The key may have got another secret since, or have gone. */

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { KeySets } from '../../jwks/keySets.ts'
 import type { Claims } from '../../keys/claims.ts'
+import type { Session } from '../../keys/keys.ts'
 import { Recent } from '../../keys/recent.ts'
 import type { Owner } from './sources.ts'
 
@@ -19,6 +20,12 @@ export interface Verified {
   readonly epoch: number
   /** Set once it was decided for good. */
   policies: readonly string[] | null
+  /** What was answered last, so that it need not be asked for with each request; null: nothing yet. */
+  session: Session | null
+  /** `Identities.version` from before it was asked for. */
+  version: number
+  /** When it is asked for again: sessions in use are prolonged and written. */
+  againAt: number
 }
 
 /** Of all APIs together. */

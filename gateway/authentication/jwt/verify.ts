@@ -48,7 +48,9 @@ export function verifying(scheme: JwtScheme, api: Api, refuse: JwtRefusals, tool
     const name = owner === null ? subjectOf(claims, kid, scheme) : ''
     if (name === null) return refuse.nobody
     const end = endOf(claims, scheme)
-    return { claims, owner, name, end, until: Math.min(end, until, at + LONGEST_MS), epoch, policies: null }
+    const counts = Math.min(end, until, at + LONGEST_MS)
+    const asked = { policies: null, session: null, version: 0, againAt: 0 }
+    return { claims, owner, name, end, until: counts, epoch, ...asked }
   }
 
   return (token, at) => {
