@@ -4,12 +4,13 @@ import type { Session } from '../keys/keys.ts'
 import { credentials, type Verdict } from '../passwords/credentials.ts'
 import { passwords } from '../passwords/passwords.ts'
 import { refusal } from '../refusals.ts'
-import { bodyBounds, readBody } from './basic/body.ts'
+import { readBody } from './basic/body.ts'
 import { challenge } from './basic/challenge.ts'
 import { readHeader, type UserAndPassword } from './basic/header.ts'
 import { failed } from './failure.ts'
 import { credentialAt } from './locations.ts'
 import type { MakeMethod } from './method.ts'
+import { wholeBody } from './wholeBody.ts'
 
 const comeBack = ['Retry-After', '1']
 const tooMany = refusal('too_many_attempts', 429, 'Too many authentication attempts', comeBack)
@@ -19,12 +20,13 @@ const full = refusal('passwords_full', 503, 'Service temporarily unavailable', c
  * User names and passwords (RFC 7617, semantics §6.4): the key of this custom id, if it has this password. A remembered
  * password passes without a promise.
  */
-export const basic: MakeMethod<BasicScheme> = (scheme, { name: realm, orgId }, { keys, events, settings, clock }) => {
+export const basic: MakeMethod<BasicScheme> = (scheme, { name: realm, orgId }, tools) => {
+  const { keys, events, settings, clock } = tools
   const { locations, rememberMs, body } = scheme
   const asks = ['WWW-Authenticate', challenge(realm)]
   const missing = refusal('auth_missing', 401, 'Authorization field missing', asks)
   const wrong = refusal('user_unauthorised', 401, 'User not authorised', asks)
-  const bounds = bodyBounds(settings.http_server_options)
+  const whole = wholeBody(tools)
 
   function known(x: Exchange, given: UserAndPassword, session: Session | null): Outcome | Promise<Outcome> {
     const stored = passwordOf(session, x.at)
@@ -72,7 +74,7 @@ export const basic: MakeMethod<BasicScheme> = (scheme, { name: realm, orgId }, {
     return {
       kind: 'basic',
       async run(x) {
-        const given = await readBody(x, body, bounds, clock)
+        const given = await readBody(x, body, whole)
         return given === ANSWERED || 'status' in given ? given : identified(x, given)
       },
       // The body goes up as it came.

@@ -1,14 +1,13 @@
 import type { KeyObject } from 'node:crypto'
 import type { MessageSignatureScheme } from '../../api.ts'
 import type { Certificate } from '../../certificates/certificates.ts'
-import { ANSWERED, type Exchange, type Outcome, type Reply } from '../../exchange.ts'
+import type { Exchange, Outcome } from '../../exchange.ts'
 import type { Session } from '../../keys/keys.ts'
-import { giveBack, readWhole } from '../../proxy/readWhole.ts'
 import { type Refusal, refusal } from '../../refusals.ts'
-import type { Tools } from '../../steps/step.ts'
 import { failed } from '../failure.ts'
 import { stripLocations } from '../locations.ts'
 import type { MakeMethod } from '../method.ts'
+import { wholeBody } from '../wholeBody.ts'
 import { algorithmsOf, HMAC, isSealedWith, isSignedBy } from './algorithms.ts'
 import { type Claim, claimsOf } from './claim.ts'
 import { type Digests, digestsOf, fits } from './contentDigest.ts'
@@ -21,18 +20,16 @@ const FIELDS = [
   { in: 'header', name: 'signature' },
   { in: 'header', name: 'signature-input' }
 ] as const
-/** Longest body that is held against its digest. */
-const MOST_BODY_BYTES = 4 * 1024 * 1024
 
 /**
  * HTTP Message Signatures (RFC 9421). Of several signatures the first that verifies counts, the others are as if they were not
  * there. `nonce` and `tag` may be anything: what was seen before is not kept, so within its age a signature can be replayed.
  */
 export const messageSignature: MakeMethod<MessageSignatureScheme> = (scheme, api, tools) => {
-  const { keys, certificates, events, clock } = tools
+  const { keys, certificates, events } = tools
   const required = scheme.required.map(requirement)
   const { missing, wrong } = refusalsOf(scheme, required)
-  const bounds = bodyBounds(tools)
+  const whole = wholeBody(tools)
   const isAllowed = (algorithm: string) => scheme.algorithms.length === 0 || scheme.algorithms.includes(algorithm)
 
   /** The first from `at` on that verifies; `no` is what the ones before it have come to. */
@@ -104,12 +101,7 @@ export const messageSignature: MakeMethod<MessageSignatureScheme> = (scheme, api
     if (x.bodyLength === 0) return end(fits(NO_BODY, digests))
     // Bodies of streams flow, and nobody could read them again.
     if (api.streams !== null) return wrong
-    if (x.gone) return ANSWERED
-    return readWhole(x, bounds, clock).then(outcome => {
-      if (outcome !== undefined) return outcome
-      x.res.once('close', ended)
-      return end(fits(x.body!.bytes, digests))
-    })
+    return whole(x).then(outcome => outcome ?? end(fits(x.body!.bytes, digests)))
   }
 
   return {
@@ -123,10 +115,6 @@ export const messageSignature: MakeMethod<MessageSignatureScheme> = (scheme, api
 }
 
 const NO_BODY = Buffer.alloc(0)
-
-function ended(this: Reply): void {
-  giveBack(this.exchange!)
-}
 
 /** Without `created` nothing has an age; `created` and `expires` are whole seconds. */
 function isTimely({ created, expires }: Claim, now: number, { skewS, maxAgeS }: MessageSignatureScheme): boolean {
@@ -147,13 +135,5 @@ function refusalsOf({ maxAgeS }: MessageSignatureScheme, required: readonly (str
   return {
     missing: refusal('auth_missing', 401, 'Authorization field missing', pairs),
     wrong: refusal('signature_invalid', 401, 'Request signature verification failed', pairs)
-  }
-}
-
-function bodyBounds({ settings: { http_server_options } }: Pick<Tools, 'settings'>) {
-  const { max_request_body_size, read_timeout } = http_server_options
-  return {
-    mostBytes: max_request_body_size > 0 ? Math.min(max_request_body_size, MOST_BODY_BYTES) : MOST_BODY_BYTES,
-    readMs: read_timeout > 0 ? read_timeout * 1000 : Number.POSITIVE_INFINITY
   }
 }
