@@ -79,6 +79,8 @@ export interface RequestHead {
   readonly bodyLength: number
   /** Value of `Connection`, lower case, '' where none. */
   readonly connection: string
+  /** `Authorization` fields. */
+  readonly authorizations: number
 }
 
 /** A body that was read before the request went anywhere. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { headerOf, type Peer, type RequestHead } from './exchange.ts'
 
-/** What Node's parser hands on and nobody may forward (RFC 9112 §3.2, §6.3; RFC 9110 §5.3): answered 400 before anything is dispatched. */
+/** What Node's parser hands on and nobody may forward (RFC 9112 §3.2, §6.3): answered 400 before anything is dispatched. */
 export const AMBIGUOUS = null
 
 // Exactly what URIs are made of besides '#' and space: visible ASCII. Others (raw UTF-8, control characters) are refused.
@@ -44,7 +44,7 @@ export function readHead(req: IncomingMessage): RequestHead | null {
   let length: string | null = null
   let coding: string | null = null
   let connection = ''
-  let isAuthorized = false
+  let authorizations = 0
   for (let i = 0; i < pairs.length; i += 2) {
     const name = pairs[i]!
     switch (name.length) {
@@ -59,11 +59,7 @@ export function readHead(req: IncomingMessage): RequestHead | null {
           connection = connection === '' ? pairs[i + 1]!.toLowerCase() : `${connection},${pairs[i + 1]!.toLowerCase()}`
         break
       case 13:
-        // A field of one value (RFC 9110 §11.6.2, §5.3): which of two was checked is nobody's to know behind us.
-        if (name === 'Authorization' || name.toLowerCase() === 'authorization') {
-          if (isAuthorized) return AMBIGUOUS
-          isAuthorized = true
-        }
+        if (name === 'Authorization' || name.toLowerCase() === 'authorization') authorizations++
         break
       case 14:
         if (name.toLowerCase() === 'content-length') {
@@ -89,10 +85,10 @@ export function readHead(req: IncomingMessage): RequestHead | null {
   }
   if (host === null) {
     if (version === '1.1') return AMBIGUOUS
-    return { host: '', bodyLength, connection }
+    return { host: '', bodyLength, connection, authorizations }
   }
   if (!HOST.test(host)) return AMBIGUOUS
-  return { host: hostName(host), bodyLength, connection }
+  return { host: hostName(host), bodyLength, connection, authorizations }
 }
 
 /** A host without its port, lower case, without the root's dot: `Example.com.:80` → `example.com`. */

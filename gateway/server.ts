@@ -253,6 +253,11 @@ export function gatewayServer(tools: ServerTools): GatewayServer {
       x.inner = true
       return
     }
+    // A field of one value (RFC 9110 §11.6.2, §5.3): which of two was checked is nobody's to know behind us.
+    if (head.authorizations > 1) {
+      res.linger()
+      return refuse(x, refusals.framing)
+    }
     if (!tools.routes.find(x, normal)) return refuse(x, refusals.noRoute)
     drive(x, tools.endings)
   }
@@ -405,7 +410,7 @@ function isOfTls({ code = '' }: NodeJS.ErrnoException): boolean {
   return code === 'EPROTO' || code.startsWith('ERR_SSL') || code.startsWith('ERR_TLS')
 }
 
-const NO_HEAD = { host: '', bodyLength: 0, connection: '' }
+const NO_HEAD = { host: '', bodyLength: 0, connection: '', authorizations: 0 }
 
 function ignore(): void {}
 

@@ -106,7 +106,14 @@ t.test('a token with cnf opens with its certificate alone (RFC 8705)', async t =
   const ask = (claims: object | null, made: Made | null, bindings: readonly string[] = []) => {
     const presented = made === null ? null : presentedOf(made.certificate, [])
     const x = {
-      ...{ at: Date.UTC(2030, 0, 1), claims, validUntil: Number.POSITIVE_INFINITY, path: '/', client: '' },
+      ...{
+        at: Date.UTC(2030, 0, 1),
+        claims,
+        validUntil: Number.POSITIVE_INFINITY,
+        failures: 'at once',
+        path: '/',
+        client: ''
+      },
       ...{ peer: { trusted: false, presented }, req: { rawHeaders: [] }, route: { api: { id: 'a1' } } },
       key: { key: { mtls_static_certificate_bindings: bindings } }
     }
