@@ -40,6 +40,8 @@ async function any(x: Exchange, groups: readonly (readonly Method[])[], base: Sc
     outcome = await all(x, group, base)
     x.validUntil = Math.min(until, x.validUntil)
     if (outcome === undefined || outcome === ANSWERED) return outcome
+    // Who is known and switched off is refused, whatever others might do without a credential.
+    if (outcome === refusals.keyInactive || outcome === refusals.keyExpired) return outcome
   }
   return outcome
 }
@@ -53,15 +55,23 @@ async function all(x: Exchange, group: readonly Method[], base: SchemeKind | nul
     put(x, NOBODY)
     const outcome = await run(x)
     until = Math.min(until, x.validUntil)
-    if (outcome !== undefined) {
+    const refused = outcome ?? (group.length > 1 ? lifeless(x) : undefined)
+    if (refused !== undefined) {
       put(x, NOBODY)
-      return outcome
+      return refused
     }
     if (kept === null || kept.kind !== base) kept = taken(x, kind)
   }
   put(x, kept ?? NOBODY)
   x.validUntil = until
   return undefined
+}
+
+/** A key or user that is switched off counts for nothing beside another one either; whose rights count is another matter. */
+function lifeless({ key, at }: Exchange): Outcome {
+  if (key === null) return undefined
+  if (key.inactive) return refusals.keyInactive
+  return at >= key.expiresMs ? refusals.keyExpired : undefined
 }
 
 const NOBODY = { key: null, credential: null, claims: null, validUntil: Number.POSITIVE_INFINITY }

@@ -137,12 +137,16 @@ class OpenIdentities implements Identities {
     if (!identity.name.isWellFormed()) return unnamed
     const under = this.#waits.get(name)
     if (under !== undefined) return under.answer.then(held => this.#current(held, identity))
-    const { store } = this.#given
     const { org } = identity
-    const id = customId(org, identityId(identity.name))
     if (this.#waits.size >= MOST_WAITING) throw new Unavailable('too many look-ups of callers wait for the store')
-    const found = store.get<KeyRecord>('key', id)
-    if (!(found instanceof Promise)) return this.#current(this.#remember(heldOf(name, id, org, found)), identity)
+    const held = this.#read(name, customId(org, identityId(identity.name)), org)
+    return held instanceof Promise ? held.then(late => this.#current(late, identity)) : this.#current(held, identity)
+  }
+
+  /** From the store into memory; who asks meanwhile waits for the same. */
+  #read(name: string, id: string, org: string): Held | Promise<Held> {
+    const found = this.#given.store.get<KeyRecord>('key', id)
+    if (!(found instanceof Promise)) return this.#remember(heldOf(name, id, org, found))
     const end = () => {
       if (this.#waits.get(name) === wait) this.#waits.delete(name)
     }
@@ -159,7 +163,7 @@ class OpenIdentities implements Identities {
     )
     const wait: Wait = { id, answer, isVoid: false }
     this.#waits.set(name, wait)
-    return answer.then(held => this.#current(held, identity))
+    return answer
   }
 
   #remember(held: Held): Held {
@@ -194,7 +198,7 @@ class OpenIdentities implements Identities {
     const { keys } = this.#given
     const isOurs = isOwn(held)
     // The policies alone would decide (semantics §4.6): who switches a caller off means this caller.
-    const made = isOurs && key.is_inactive === true ? { ...applied.key, is_inactive: true } : applied.key
+    const made = key.is_inactive === true ? { ...applied.key, is_inactive: true } : applied.key
     const session = keys.session(held.id, identity.org, made, key.last_updated, isOurs)
     const isAsWritten = !isOurs && areSame(policiesOf(key), policiesOf(held.record!.key))
     origins.set(session, { key, policies: isAsWritten ? null : policiesOf(key), ask: this.#standing })
@@ -255,6 +259,14 @@ class OpenIdentities implements Identities {
       if (wait.id !== id) continue
       wait.isVoid = true
       this.#waits.delete(name)
+    }
+    // Read at once: tokens prolong sessions all the time, and who is active should be in memory when the store goes away.
+    if (held === undefined || held.sequence >= sequence || this.#waits.size >= MOST_WAITING) return
+    try {
+      const read = this.#read(held.name, held.id, held.org)
+      if (read instanceof Promise) read.catch(() => {})
+    } catch (cause) {
+      if (!(cause instanceof Unavailable)) throw cause
     }
   }
 

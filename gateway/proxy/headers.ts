@@ -62,6 +62,11 @@ export function requestPairs(x: Exchange, host: string, requestId: string): stri
             continue
           case 'x-request-id':
           case 'host':
+          // Nobody's proxy writes them so; an upstream could take them for those that were believed.
+          case 'client_cert':
+          case 'client_cert_chain':
+          case 'client_cert-chain':
+          case 'client-cert_chain':
             continue
         }
         if (!peer.trusted) continue

@@ -235,3 +235,19 @@ t.test('AuthFailure tells once of a request that no alternative lets in, and nev
     before = all
   }
 })
+
+t.test('whoever is not the one whose session counts must be alive all the same', async t => {
+  const clock = handClock(Date.now())
+  const document = grouped('x', apis.bothbased)
+  const gw = await gateway(t, { clock, apis: [document] })
+  await user(gw, 'bob', 'secret', ['x'])
+  const ask = async (key: object) => {
+    const { body } = await gw.svc('POST', '/svc/keys/create', key)
+    const answer = await gw.get('/x/', { 'X-A': body.key, Authorization: basicly('bob', 'secret') })
+    return [answer.status, answer.status === 200 ? '' : ((await answer.json()) as { error: string }).error]
+  }
+  t.same(await ask(rights('x')), [200, ''])
+  t.same(await ask({ ...rights('x'), is_inactive: true }), [403, 'Key is inactive, please renew'])
+  t.same(await ask({ ...rights('x'), expires: 1 }), [401, 'Key has expired, please renew'])
+  t.same(await ask(rights('another')), [200, ''], 'whose session counts, its rights count')
+})

@@ -135,3 +135,14 @@ t.test('threads make one document of a caller', async t => {
     []
   )
 })
+
+t.test(
+  'a key that was made beforehand and is switched off keeps its caller out, whatever the token brings',
+  async t => {
+    const gw = await start(t)
+    const off = { is_inactive: true, access_rights: { a: { api_id: 'a', versions: ['Default'] } } }
+    t.equal((await gw.svc('POST', `/svc/keys/${md5('ban')}`, off)).status, 200)
+    const refused = await call(gw, '/a/', { sub: 'ban', pol: 'gold', exp: in_(600) })
+    t.same([refused.status, await refused.json()], [403, { error: 'Key is inactive, please renew' }])
+  }
+)

@@ -73,8 +73,7 @@ function inSets(
     for (const set of sets) {
       until = Math.min(until, set.until)
       for (const each of keysIn(set))
-        if ((kid === null || each.kid === kid) && (each.alg ?? alg) === alg && suits(each.key, alg))
-          found.push(each.key)
+        if (mayMean(each.kid, kid) && (each.alg ?? alg) === alg && suits(each.key, alg)) found.push(each.key)
     }
     return { keys: found.slice(0, MOST_TRIED), until, owner: null, more: null }
   }
@@ -84,28 +83,32 @@ function inSets(
     // What is being fetched anyhow has it neither a moment later; what is at hand may have got it since.
     const coming = kid === null ? known : known.map((set, i) => (isThere(set) ? get(places[i]!, kid) : set))
     const settled = Promise.allSettled(coming)
-    if (kid !== null) {
-      const first = await firstWith(kid, coming)
-      if (first !== null) return candidates(jws, [first])
-    }
-    const all = await settled
+    const first = kid === null ? null : await firstWith(kid, coming)
+    if (first === null) return whole(jws, await settled)
+    // Another one may have a key of the same id.
+    return { ...candidates(jws, [first]), more: () => inTurn(async () => whole(jws, await settled, 'none fits')) }
+  }
+
+  /** All that came; `none fits`: of what was tried before. */
+  function whole(jws: Jws, all: readonly PromiseSettledResult<KeySet>[], before?: 'none fits'): Candidates {
     const found = candidates(
       jws,
       all.flatMap(each => (each.status === 'fulfilled' ? [each.value] : []))
     )
     const lost = all.find(each => each.status === 'rejected')
     // The missing key may be in the set that cannot be had.
-    if (lost !== undefined && (found.keys.length === 0 || !(lost.reason instanceof KeySetUnavailable)))
+    if (lost === undefined) return found
+    if (before === 'none fits' || found.keys.length === 0 || !(lost.reason instanceof KeySetUnavailable))
       throw lost.reason
     return found
   }
 
   let waiting = 0
-  async function inTurn(jws: Jws, known: readonly (KeySet | Promise<KeySet>)[]): Promise<Candidates> {
+  async function inTurn(wait: () => Promise<Candidates>): Promise<Candidates> {
     if (waiting >= MOST_WAITING) throw new KeySetUnavailable('too many tokens wait for key sets')
     waiting++
     try {
-      return await waited(jws, known)
+      return await wait()
     } finally {
       waiting--
     }
@@ -113,14 +116,14 @@ function inSets(
 
   return jws => {
     const known = places.map(place => get(place))
-    if (known.every(isThere)) return hasKid(known, jws.kid) ? candidates(jws, known) : inTurn(jws, known)
+    if (known.every(isThere)) return hasKid(known, jws.kid) ? candidates(jws, known) : inTurn(() => waited(jws, known))
     // They go on for others; that nobody listens here is no fault.
     for (const set of known) if (!isThere(set)) set.catch(() => {})
     const there = known.filter(isThere)
-    if (there.length === 0 || !hasKid(there, jws.kid)) return inTurn(jws, known)
-    const found = candidates(jws, there)
-    // Without a kid any set may have the key.
-    return jws.kid === null ? { ...found, more: () => inTurn(jws, known) } : found
+    if (there.length === 0 || !hasKid(there, jws.kid)) return inTurn(() => waited(jws, known))
+    // Any other set may have the key, be it without a kid or with another's.
+    const more = () => inTurn(async () => whole(jws, await Promise.allSettled(known), 'none fits'))
+    return { ...candidates(jws, there), more }
   }
 }
 
@@ -136,9 +139,14 @@ function firstWith(kid: string, coming: readonly (KeySet | Promise<KeySet>)[]): 
 
 const isThere = (set: KeySet | Promise<KeySet>): set is KeySet => !(set instanceof Promise)
 
-/** Some key has this id; a token without one asks for none. */
+/** A key may be the one that a token means: neither must have an id (RFC 7515 §4.1.4, RFC 7517 §4.5). */
+function mayMean(kid: string | null, asked: string | null): boolean {
+  return asked === null || kid === null || kid === asked
+}
+
+/** Some key may be meant; a token without an id asks for none. */
 function hasKid(sets: readonly KeySet[], kid: string | null): boolean {
-  return kid === null || sets.some(set => set.keys.some(key => key.kid === kid))
+  return kid === null || sets.some(({ keys }) => keys.some(key => key.kid === undefined || key.kid === kid))
 }
 
 /** One to one (semantics §6.6): the header's `kid`, or `sub`, is the id of a key of ours. */

@@ -46,7 +46,6 @@ t.test('a provider that hangs from the start delays no token of another one', as
   two.now.hangs = true
   t.equal(await two.before(call(a, 'a')), 200, 'the set was waited for, the other one was not')
   t.equal(await two.before(call(a, 'a')), 200, 'the set is at hand')
-  t.equal(await two.before(call(stranger, 'a')), 403, 'a kid that is at hand decides')
   t.equal(await two.before(call(a, null)), 200, 'a token without a kid')
   one.now.keys.push(jwk(fresh, { kid: 'fresh' }))
   t.equal(await two.before(call(fresh, 'fresh')), 200, 'a new key of a set that is at hand')
@@ -70,7 +69,7 @@ t.test('a token whose key may be in a set that hangs waits for it, and no longer
   await clock.waiting(5_000)
   await clock.move(5_000)
   t.equal(await waiting[0], 503)
-  t.equal(await waiting[1], 403, 'the keys that are at hand have been tried')
+  t.equal(await waiting[1], 503, 'none at hand fits, and the one that does may be in the other')
   two.now.hangs = false
   await clock.move(1_000)
   t.same([await call(b, 'b'), await call(b, null), await call(a, null)], [200, 200, 200])
@@ -100,4 +99,21 @@ t.test('addresses of key sets and introspection that are link-local are refused 
     }
     await refused(external, '/providers/0/introspection/url')
   }
+})
+
+t.test('two providers may have keys of one id: both count, also while one is slower', async t => {
+  const { clock, one, two, call } = await start(t)
+  one.now.keys.splice(0, 1, jwk(a, { kid: 'same' }))
+  two.now.keys.splice(0, 1, jwk(b, { kid: 'same' }))
+  for (let i = 0; i < 3; i++) {
+    t.same(await Promise.all([call(b, 'same'), call(a, 'same')]), [200, 200])
+    t.equal(await call(stranger, 'same'), 403)
+    await clock.move(1_000)
+  }
+})
+
+t.test('a key without an id may be the one that a token means', async t => {
+  const { one, call } = await start(t)
+  one.now.keys.splice(0, 1, jwk(a, {}))
+  t.same([await call(a, 'a'), await call(a, null), await call(b, 'b'), await call(stranger, 'a')], [200, 200, 200, 403])
 })
