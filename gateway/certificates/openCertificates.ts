@@ -26,6 +26,8 @@ const AGAIN_MS = 1_000
 export function openCertificates({ store, changes, vault, clock, log }: CertificatesGiven): Certificates {
   const held = new Map<string, Certificate | null>()
   const owners = new Map<string, readonly string[]>()
+  /** How many owners hold each. */
+  const holders = new Map<string, number>()
   /** Files that some owner may name. */
   const files = new Set<string>()
   const asked = new Recent<Certificate>(REMEMBERED)
@@ -110,16 +112,21 @@ export function openCertificates({ store, changes, vault, clock, log }: Certific
     async hold(owner, ids, how) {
       if (ids.length === 0 && !owners.has(owner)) return
       const wanted = [...new Set(ids)].filter(id => how === 'with files' || !isFile(id))
+      const before = owners.get(owner) ?? []
       if (wanted.length === 0) owners.delete(owner)
       else owners.set(owner, wanted)
-      for (const id of wanted) if (isFile(id)) files.add(id)
-      const all = new Set([...owners.values()].flat())
-      const left = [...held.keys()].filter(id => !all.has(id))
+      for (const id of wanted) {
+        holders.set(id, (holders.get(id) ?? 0) + 1)
+        if (isFile(id)) files.add(id)
+      }
+      for (const id of before) holders.set(id, holders.get(id)! - 1)
+      const left = before.filter(id => holders.get(id) === 0)
       for (const id of left) {
+        holders.delete(id)
         held.delete(id)
         told.delete(id)
+        files.delete(id)
       }
-      for (const id of files) if (!all.has(id)) files.delete(id)
       const added = wanted.filter(id => !held.has(id))
       for (const id of added) held.set(id, null)
       await Promise.all(added.map(read))
