@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
+import { isDomain, isPin } from './domain.ts'
 import { CHECK_COOLDOWN, EVENT_COOLDOWN, Settings } from './settings.ts'
 import { compile, type Fault, Invalid, pointer } from './validate.ts'
 import { parseJson } from './yaml.ts'
@@ -227,10 +228,6 @@ function secretFaults(path: string, secret: string, address: string): Fault[] {
   return []
 }
 
-/** As in documents (`gateway/documents/readMembers.ts`). */
-const DOMAIN = /^(?:\*|(?:\*\.)?[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/
-const HASHED = /^sha256\/[A-Za-z0-9+/]{43}=$/
-
 function securityFaults(
   { security, listen_address }: Settings['gateway'],
   management: Settings['management']
@@ -253,22 +250,18 @@ function securityFaults(
     ['pinned_public_keys', security.pinned_public_keys]
   ] as const)
     for (const domain of Object.keys(given))
-      if (!DOMAIN.test(domain.toLowerCase()))
+      if (!isDomain(domain.toLowerCase()))
         faults.push({
           path: `${at}/${member}/${pointer(domain)}`,
           message: 'must be for a host, a host with port, *.domain or *'
         })
   for (const [domain, pins] of Object.entries(security.pinned_public_keys))
-    if (!pins.split(',').every(pin => isPin(pin.trim())))
+    if (!pins.split(',').every(pin => pin.trim() !== '' && isPin(pin.trim())))
       faults.push({
         path: `${at}/pinned_public_keys/${pointer(domain)}`,
         message: 'must be ids or sha256/ and 44 characters of base64, parted by commas'
       })
   return faults
-}
-
-function isPin(pin: string): boolean {
-  return pin !== '' && (!pin.startsWith('sha256/') || HASHED.test(pin))
 }
 
 function isCidr(text: string): boolean {

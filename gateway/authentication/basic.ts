@@ -76,9 +76,7 @@ export const basic: MakeMethod<BasicScheme> = (scheme, { name: realm, orgId }, t
       async run(x) {
         const given = await readBody(x, body, whole)
         return given === ANSWERED || 'status' in given ? given : identified(x, given)
-      },
-      // The body goes up as it came.
-      strip() {}
+      }
     }
   }
   return {

@@ -1,5 +1,5 @@
 import type { Api, Scheme, SchemeKind } from '../api.ts'
-import type { Exchange, Run } from '../exchange.ts'
+import type { Run } from '../exchange.ts'
 import type { Tools } from '../steps/step.ts'
 
 /**
@@ -9,11 +9,6 @@ import type { Tools } from '../steps/step.ts'
 export interface Method {
   readonly kind: SchemeKind
   readonly run: Run
-  /**
-   * Takes the credential out of a request to the upstream, whose raw pairs it edits in place (and `x.query`); absent: the
-   * locations of its scheme are all there is.
-   */
-  readonly strip?: (x: Exchange, pairs: string[]) => void
 }
 
 /** Reads a scheme once; what a request needs is made here. */

@@ -4,7 +4,7 @@ import type { Session } from '../keys/keys.ts'
 import { refusals } from '../refusals.ts'
 import { certificateSession } from './certificate.ts'
 import { failed } from './failure.ts'
-import { credentialAt, stripLocations, withoutBearer } from './locations.ts'
+import { credentialAt, withoutBearer } from './locations.ts'
 import type { MakeMethod } from './method.ts'
 import { tokenSignature } from './tokenSignature.ts'
 
@@ -48,10 +48,6 @@ export const token: MakeMethod<TokenScheme> = (scheme, { orgId }, tools) => {
         return outcome instanceof Promise ? outcome.then(then) : then(outcome)
       }
       return byToken(x, credential)
-    },
-    strip(x, pairs) {
-      stripLocations(locations, x, pairs)
-      if (scheme.signature !== null) stripLocations(scheme.signature.locations, x, pairs)
     }
   }
 }

@@ -1,8 +1,6 @@
+import { HASH } from '../../config/domain.ts'
 import type { GatewaySettings } from '../../config/settings.ts'
 import type { Api } from '../api.ts'
-
-/** Begins a pin that is no id: the hash of a public key. */
-export const HASH = 'sha256/'
 
 /** Every certificate and key that an API names. */
 export function certificatesOf({ certificates, clientCertificates, upstream: { tls } }: Api): string[] {

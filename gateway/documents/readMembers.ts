@@ -1,3 +1,4 @@
+import { isDomain, isPin } from '../../config/domain.ts'
 import { durationMs } from '../../config/duration.ts'
 import { type Report, tried } from '../../config/report.ts'
 import { type Extension, type HeaderEditsExtension, type OperationExtension, TOKEN } from '../../config/shape/api.ts'
@@ -100,8 +101,6 @@ export function readUpstream(given: Extension['upstream'], fault: Report): Upstr
 }
 
 const VERSIONS: Record<string, TlsVersion> = { '1.0': 'TLSv1', '1.1': 'TLSv1.1', '1.2': 'TLSv1.2', '1.3': 'TLSv1.3' }
-/** Ids of stored ones or files; a hash of a public key is 32 bytes. */
-const PIN = /^(?:sha256\/[A-Za-z0-9+/]{43}=|(?!sha256\/)[\s\S]*)$/
 
 function readUpstreamTls(given: Extension['upstream'], fault: Report): UpstreamTls {
   const { mutualTLS, certificatePinning, tlsTransport, http2 } = given
@@ -113,7 +112,7 @@ function readUpstreamTls(given: Extension['upstream'], fault: Report): UpstreamT
   const pins = (certificatePinning?.domainToPublicKeysMapping ?? []).map(({ domain, publicKeys }, i) => {
     const path = `/upstream/certificatePinning/domainToPublicKeysMapping/${i}`
     for (const [n, key] of publicKeys.entries())
-      if (!PIN.test(key)) fault(`${path}/publicKeys/${n}`, 'must be an id or sha256/ and 44 characters of base64')
+      if (!isPin(key)) fault(`${path}/publicKeys/${n}`, 'must be an id or sha256/ and 44 characters of base64')
     return forDomain(domain, publicKeys, message => fault(`${path}/domain`, message))
   })
   const { minVersion, maxVersion } = tlsTransport ?? {}
@@ -146,11 +145,9 @@ function readCiphers(given: Extension['upstream']['tlsTransport'], fault: Report
   return read.map(each => each!.name).join(':')
 }
 
-const DOMAIN = /^(?:\*|(?:\*\.)?[a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/
-
 function forDomain<T>(given: string, value: T, fault: (message: string) => void): ForDomain<T> {
   const domain = given.toLowerCase()
-  if (!DOMAIN.test(domain)) fault('must be a host, a host with port, *.domain or *')
+  if (!isDomain(domain)) fault('must be a host, a host with port, *.domain or *')
   return { domain, value }
 }
 

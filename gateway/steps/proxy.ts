@@ -18,7 +18,7 @@ export const proxy: Step = {
     const echo = upstream.targets[0]!.protocol === 'svc:' ? target(upstream.targets[0]!, null) : null
     const edits = requestEdits(api)
     const { authentication } = api
-    const strips = authentication?.strip ? strip(api, tools) : null
+    const strips = authentication?.strip ? strip(authentication) : null
     const ofApi = upstream.timeoutMs ?? settings.proxy_default_timeout * 1000
     const plan: Plan = {
       echo,

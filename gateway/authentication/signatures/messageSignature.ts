@@ -5,7 +5,6 @@ import type { Exchange, Outcome } from '../../exchange.ts'
 import type { Session } from '../../keys/keys.ts'
 import { type Refusal, refusal } from '../../refusals.ts'
 import { failed } from '../failure.ts'
-import { stripLocations } from '../locations.ts'
 import type { MakeMethod } from '../method.ts'
 import { wholeBody } from '../wholeBody.ts'
 import { algorithmsOf, HMAC, isSealedWith, isSignedBy } from './algorithms.ts'
@@ -16,10 +15,6 @@ import { covers, requirement, signatureBase } from './signatureBase.ts'
 import { certificateOf, hasPublicKey, isValidAt, maySign, secretOf } from './signer.ts'
 
 const NO_CERTIFICATE = refusal('certificate_unknown', 500, 'Certificate not found')
-const FIELDS = [
-  { in: 'header', name: 'signature' },
-  { in: 'header', name: 'signature-input' }
-] as const
 
 /**
  * HTTP Message Signatures (RFC 9421). Of several signatures the first that verifies counts, the others are as if they were not
@@ -109,8 +104,7 @@ export const messageSignature: MakeMethod<MessageSignatureScheme> = (scheme, api
     run(x) {
       const claims = claimsOf(x)
       return claims === null ? missing : tryFrom(new Message(x), claims, 0, wrong)
-    },
-    strip: (x, pairs) => stripLocations(FIELDS, x, pairs)
+    }
   }
 }
 
